@@ -1,0 +1,145 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Query is one question to the API: a get (Name set) or a list, perhaps of one namespace, perhaps narrowed by selectors.
+type Query struct {
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Fields    string `json:"fields,omitempty"`
+	Labels    string `json:"labels,omitempty"`
+}
+
+// MarshalJSON writes a whole list as its plain name.
+func (q Query) MarshalJSON() ([]byte, error) {
+	if q == (Query{Resource: q.Resource}) {
+		return json.Marshal(q.Resource)
+	}
+	type plain Query
+	return json.Marshal(plain(q))
+}
+
+// UnmarshalJSON reads both forms.
+func (q *Query) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		*q = Query{}
+		return json.Unmarshal(b, &q.Resource)
+	}
+	type plain Query
+	return json.Unmarshal(b, (*plain)(q))
+}
+
+// String is for messages: "pods in shop with spec.nodeName=node-1".
+func (q Query) String() string {
+	var b strings.Builder
+	b.WriteString(q.Resource)
+	if q.Name != "" {
+		fmt.Fprintf(&b, " %q", q.Name)
+	}
+	if q.Namespace != "" {
+		fmt.Fprintf(&b, " in %s", q.Namespace)
+	}
+	if sel := strings.Trim(q.Fields+","+q.Labels, ","); sel != "" {
+		fmt.Fprintf(&b, " with %s", sel)
+	}
+	return b.String()
+}
+
+// Includes tells whether an answer to q also answers p. A get of a name and a list with metadata.name=name are the same.
+func (q Query) Includes(p Query) bool {
+	q, p = q.normal(), p.normal()
+	if q.Resource != p.Resource || q.Namespace != "" && q.Namespace != p.Namespace || q.Name != "" && q.Name != p.Name {
+		return false
+	}
+	return requires(p.Fields, q.Fields) && requires(p.Labels, q.Labels)
+}
+
+func (q Query) normal() Query {
+	if name, ok := strings.CutPrefix(q.Fields, "metadata.name="); ok && q.Name == "" && !strings.Contains(name, ",") {
+		q.Name, q.Fields = name, ""
+	}
+	return q
+}
+
+// requires tells whether selector has every requirement of other.
+func requires(selector, other string) bool {
+	if other == "" || selector == other {
+		return true
+	}
+	have := "," + selector + ","
+	for r := range strings.SplitSeq(other, ",") {
+		if !strings.Contains(have, ","+r+",") {
+			return false
+		}
+	}
+	return true
+}
+
+// Matches tells whether the object is one that the query asks for; its resource is the caller's business.
+func (q Query) Matches(o Object) bool {
+	if q.Namespace != "" && o.GetNamespace() != q.Namespace {
+		return false
+	}
+	name := o.GetName()
+	if l, ok := o.(*LogExcerpt); ok {
+		name = l.Name
+	}
+	if q.Name != "" && name != q.Name {
+		return false
+	}
+	if q.Fields != "" {
+		sel, err := fields.ParseSelector(q.Fields)
+		if err != nil || !sel.Matches(fieldsOf(o)) {
+			return false
+		}
+	}
+	if q.Labels != "" {
+		sel, err := labels.Parse(q.Labels)
+		if err != nil || !sel.Matches(labels.Set(o.GetLabels())) {
+			return false
+		}
+	}
+	return true
+}
+
+// fieldsOf gives the fields that the API server lets a list be selected by (pkg/registry/core/{pod,event} of Kubernetes).
+func fieldsOf(o Object) fields.Set {
+	s := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		s["spec.nodeName"], s["status.phase"] = o.Spec.NodeName, string(o.Status.Phase)
+	case *corev1.Event:
+		s["involvedObject.uid"], s["involvedObject.kind"] = string(o.InvolvedObject.UID), o.InvolvedObject.Kind
+		s["involvedObject.name"], s["involvedObject.namespace"] = o.InvolvedObject.Name, o.InvolvedObject.Namespace
+		s["reason"], s["type"] = o.Reason, o.Type
+	case *appsv1.ReplicaSet:
+		s["status.replicas"] = fmt.Sprint(o.Status.Replicas)
+	}
+	return s
+}
+
+// groupKindOf guesses the kind of a resource: the table's, or for vendor kinds any whose plural it is.
+func (s *Snapshot) groupKindsOf(resource string) []schema.GroupKind {
+	if k := ResourceOf(resource); k != nil {
+		return []schema.GroupKind{k.Group}
+	}
+	var out []schema.GroupKind
+	for gk := range s.objects {
+		if VendorResource(gk) == resource {
+			out = append(out, gk)
+		}
+	}
+	return out
+}

@@ -23,6 +23,11 @@ type Diagnosis struct {
 	Findings   []Finding `json:"findings"`
 	Gaps       []Gap     `json:"gaps"`
 	Notes      []string  `json:"notes,omitempty"` // about the answer itself: consumers left out, clocks that differ
+
+	// Missing: the target does not exist, and nothing that was read tells why.
+	Missing bool `json:"-"`
+	// Used are all queries that the answer rests on, for the tests that take them away one by one.
+	Used []snapshot.Query `json:"-"`
 }
 
 // List is the answer about several targets, the worst first.
@@ -172,8 +177,6 @@ type Finding struct {
 	Until      *time.Time `json:"until"`
 	Docs       string     `json:"docs"`
 
-	// Hides: ids, or hops with a trailing slash, of findings that this one explains.
-	Hides []string `json:"-"`
 	// Rest: this is what is left when every better cause is excluded, so it is not said while one of them is unknown.
 	Rest bool `json:"-"`
 	// Summary is the sentence for the ticket; empty: Why is used.

@@ -1,9 +1,375 @@
 package explain
 
-import "github.com/csidoctor/csidoctor/internal/snapshot"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+// maxConsumers is how many pods of one claim are walked; of more, the oldest waiting ones.
+const maxConsumers = 10
 
 // Explain answers about one target from what the Snapshot holds. The queries it returns are those it would still need; while
 // there are any the answer is provisional.
 func Explain(s *snapshot.Snapshot, t Target, o Options) (Diagnosis, Wanted) {
-	panic("written next")
+	w := &world{facts: s, taken: s.TakenAt, now: cmp.Or(o.Now, s.TakenAt), kubectl: o.Kubectl,
+		used: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, unread: map[snapshot.Query]bool{}}
+	a := &answer{world: w, gaps: map[snapshot.Query]bool{}}
+	a.APIVersion, a.Kind, a.Target, a.TakenAt = APIVersion, "Diagnosis", t, s.TakenAt.UTC()
+	a.Chains, a.Findings, a.Gaps, a.Verdict = []Chain{}, []Finding{}, []Gap{}, VerdictHealthy
+	switch t.Kind {
+	case "PersistentVolumeClaim":
+		a.claim(t.Namespace, t.Name)
+	case "Pod":
+		a.pod(t.Namespace, t.Name)
+	case "Node":
+		a.node(t.Name)
+	case "PersistentVolume":
+		a.volume(t.Name)
+	case "VolumeSnapshot":
+		a.snapshot(t.Namespace, t.Name)
+	}
+	a.finish()
+	return a.Diagnosis, sortedQueries(w.wanted)
+}
+
+func sortedQueries(set map[snapshot.Query]bool) []snapshot.Query {
+	out := make([]snapshot.Query, 0, len(set))
+	for q := range set {
+		out = append(out, q)
+	}
+	slices.SortFunc(out, func(a, b snapshot.Query) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}
+
+// answer is a Diagnosis while it is made.
+type answer struct {
+	*world
+	Diagnosis
+	gaps map[snapshot.Query]bool // unread, and the answer could be another one with it
+}
+
+// claim asks about a claim: one chain for each pod that uses it, one without a pod where none does.
+func (a *answer) claim(namespace, name string) {
+	a.eventsOf("PersistentVolumeClaim", namespace, name, "") // asked for early: it will be needed, and saves a round
+	pods, podsKnown := a.consumers(namespace, name)
+	v := a.view(namespace, name, nil, nil)
+	a.Missing = v.claimKnown == No
+	if v.claimKnown == Unknown && len(a.wanted) > 0 {
+		return
+	}
+	active := slices.DeleteFunc(pods, finished)
+	if len(active) == 0 {
+		if podsKnown == Unknown {
+			a.gap(snapshot.Query{Resource: inPods.Resource, Namespace: namespace})
+		}
+		a.examine(v)
+		return
+	}
+	if len(active) > 2 { // one question instead of one a pod
+		list[*corev1.Event](a.world, inEvents, snapshot.Query{Namespace: namespace, Fields: "involvedObject.kind=Pod"})
+	}
+	slices.SortStableFunc(active, func(p, q *corev1.Pod) int { return boolOrder(ready(p), ready(q)) })
+	if n := len(active) - maxConsumers; n > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("%d pods use the claim: the %d oldest of those that wait, then of the others, were looked at", len(active), maxConsumers))
+		active = active[:maxConsumers]
+	}
+	for _, p := range active {
+		a.examine(a.view(namespace, name, p, volumeOfClaim(p, name)))
+	}
+}
+
+func boolOrder(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// pod asks about a pod: one chain for each of its volumes that a claim or a CSI driver gives.
+func (a *answer) pod(namespace, name string) {
+	a.eventsOf("Pod", namespace, name, "")
+	p, known := get[*corev1.Pod](a.world, inPods, namespace, name)
+	a.Missing = known == No
+	if known != Yes {
+		return
+	}
+	found := false
+	for i := range p.Spec.Volumes {
+		vol := &p.Spec.Volumes[i]
+		if vol.CSI == nil && claimOfVolume(p, vol) == "" {
+			continue
+		}
+		found = true
+		a.examine(a.view(namespace, claimOfVolume(p, vol), p, vol))
+	}
+	if !found {
+		a.Notes = append(a.Notes, "the pod has no volume of a claim or a CSI driver")
+	}
+}
+
+// examine walks one view's chain, asks the causes where it stops, and adds what it found.
+func (a *answer) examine(v *View) {
+	blocks := v.chain()
+	for _, b := range blocks {
+		h := v.hop(b)
+		if h.pending {
+			continue // provisional: what the hop needs is being read
+		}
+		v.block = b
+		f, unknown := v.causes(b)
+		for q := range unknown {
+			a.gap(q)
+		}
+		if h.Status == StatusUnknown {
+			for q := range a.scope(func() { hopOf(b)(v) }) {
+				a.gap(q)
+			}
+		}
+		switch {
+		case f != nil:
+			v.setStatus(b, f.Status, f.Until)
+			a.add(*f)
+		case h.Status == StatusUnknown || h.Status == StatusWaiting && len(unknown) > 0:
+			a.Verdict = Worst(a.Verdict, VerdictUndetermined)
+		default:
+			a.Verdict = Worst(a.Verdict, Verdict(h.Status))
+		}
+	}
+	c := Chain{Node: v.Node, Volume: v.volumeName(), Hops: v.shown()}
+	if v.ClaimName != "" {
+		o := v.claimObject()
+		c.Claim = &o
+	}
+	if v.Pod != nil {
+		o := ref(v.Pod)
+		c.Pod = &o
+	}
+	a.Chains = append(a.Chains, c)
+}
+
+func hopOf(name HopName) func(*View) Hop {
+	for _, s := range slices.Concat(setUp, sideChains, tearDown) {
+		if s.name == name {
+			return s.hop
+		}
+	}
+	return nil
+}
+
+// causes asks, for the hop at which the chain stops, the causes of that hop and of those that break it from upstream. The
+// first that holds is the finding. An unknown one before it could be the better answer: then the finding is at most likely,
+// and one that is only what is left is not said.
+func (v *View) causes(block HopName) (*Finding, map[snapshot.Query]bool) {
+	unknown := map[snapshot.Query]bool{}
+	for _, c := range catalogue {
+		if !slices.Contains(asksAt[block], c.Hop()) {
+			continue
+		}
+		var f Finding
+		var t Truth
+		unread := v.scope(func() { f, t = c.Match(v) })
+		switch {
+		case t == Unknown:
+			for q := range unread {
+				unknown[q] = true
+			}
+		case t == Yes && f.Rest && len(unknown) > 0:
+			return nil, unknown
+		case t == Yes:
+			f.Cause, f.Hop, f.Title, f.Docs = c.ID, c.Hop(), cmp.Or(f.Title, c.Title), c.Docs()
+			f.Status, f.Confidence = cmp.Or(f.Status, StatusStuck), cmp.Or(f.Confidence, Likely)
+			if len(unknown) > 0 && f.Confidence == Certain {
+				f.Confidence = Likely
+			}
+			for q := range unread { // it holds without these, and would be surer with them
+				unknown[q] = true
+			}
+			return &f, unknown
+		}
+	}
+	return nil, unknown
+}
+
+// setStatus lets a finding correct what the structure alone said of a hop.
+func (v *View) setStatus(name HopName, s Status, until *time.Time) {
+	for i := range v.hops {
+		if v.hops[i].Hop == name {
+			v.hops[i].Status, v.hops[i].Until = s, nil
+			if s == StatusWaiting {
+				v.hops[i].Until = until
+			}
+		}
+	}
+}
+
+// shown are the hops in the contract's order, without the side and teardown hops that do not apply.
+func (v *View) shown() []Hop {
+	var out []Hop
+	for _, name := range shown {
+		h := v.hop(name)
+		optional := slices.Index(shown, name) >= slices.Index(shown, HopExpand)
+		if optional && h.Status == StatusSkipped {
+			continue
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// add puts a finding into the answer; the same cause of another pod is the same finding.
+func (a *answer) add(f Finding) {
+	a.Verdict = Worst(a.Verdict, verdictOf(f.Status))
+	for _, have := range a.Findings {
+		if have.Cause == f.Cause {
+			return
+		}
+	}
+	a.Findings = append(a.Findings, f)
+}
+
+func verdictOf(s Status) Verdict {
+	switch s {
+	case StatusStuck, StatusDegraded, StatusWaiting:
+		return Verdict(s)
+	case StatusUnknown:
+		return VerdictUndetermined
+	}
+	return VerdictHealthy
+}
+
+// gap notes that a query was not answered and that the answer could be another one with it.
+func (a *answer) gap(q snapshot.Query) { a.gaps[q] = true }
+
+// finish orders the findings, writes the gaps and the sentence for the ticket.
+func (a *answer) finish() {
+	rank := func(f Finding) int { return verdictOf(f.Status).Rank() }
+	order := func(f Finding) int {
+		return slices.IndexFunc(catalogue, func(c Cause) bool { return c.ID == f.Cause })
+	}
+	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(order(x), order(y)))
+	})
+	for i := range a.Findings {
+		f := &a.Findings[i]
+		if f.Evidence == nil {
+			f.Evidence = []Evidence{}
+		}
+		if f.Fix == nil {
+			f.Fix = []Step{}
+		}
+		for j := range f.Evidence {
+			f.Evidence[j].Value = clean(f.Evidence[j].Value)
+		}
+		f.Why = clean(f.Why)
+	}
+	for _, q := range sortedQueries(a.gaps) {
+		g := a.facts.GapOf(q)
+		if g == nil {
+			continue
+		}
+		out := Gap{Input: g.Input, Reason: g.Reason, Detail: clean(g.Detail), Remedy: cmp.Or(g.Remedy, remedy(q))}
+		if q.Resource == inReports.Resource {
+			out.Input, out.Object = "node-report", &Object{Kind: "Node", Name: q.Name}
+		}
+		if !slices.ContainsFunc(a.Gaps, func(h Gap) bool {
+			return h.Input == out.Input && h.Reason == out.Reason && (h.Object == nil) == (out.Object == nil) && (h.Object == nil || *h.Object == *out.Object)
+		}) {
+			a.Gaps = append(a.Gaps, out)
+		}
+	}
+	if len(a.Findings) > 0 && rank(a.Findings[0]) == a.Verdict.Rank() {
+		f := a.Findings[0]
+		a.Hop, a.Cause = f.Hop, &Named{f.Cause, f.Title, f.Confidence}
+		a.Missing = false
+	}
+	a.Summary = clean(a.summary())
+	a.Used = sortedQueries(a.used)
+}
+
+// remedy says how to make a query readable where its gap does not.
+func remedy(q snapshot.Query) string {
+	verb := "list"
+	if q.Name != "" {
+		verb = "get"
+	}
+	return fmt.Sprintf("allow %s of %s (deploy/rbac.yaml has the role), or collect it: kubectl get %s -A -o yaml", verb, q.Resource, quote(q.Resource))
+}
+
+// summary is one sentence that an engineer can paste into a ticket.
+func (a *answer) summary() string {
+	what := strings.TrimPrefix(a.Target.Namespace+"/"+a.Target.Name, "/")
+	who := a.Target.Kind + " " + what
+	if len(a.Findings) > 0 && a.Cause != nil {
+		f := a.Findings[0]
+		return fmt.Sprintf("%s is %s at %s: %s", who, a.Verdict, f.Hop, cmp.Or(f.Summary, f.Why, f.Title))
+	}
+	var where []string
+	for _, c := range a.Chains {
+		for _, h := range c.Hops {
+			if h.Status == Status(a.Verdict) || a.Verdict == VerdictUndetermined && h.Status == StatusUnknown {
+				where = append(where, strings.TrimSuffix(string(h.Hop)+": "+h.Note, ": "))
+				break
+			}
+		}
+	}
+	slices.Sort(where)
+	detail := strings.Join(slices.Compact(where), "; ")
+	switch a.Verdict {
+	case VerdictHealthy:
+		return who + " is healthy: " + a.works()
+	case VerdictUndetermined:
+		var inputs []string
+		for _, g := range a.Gaps {
+			inputs = append(inputs, g.Input)
+		}
+		return fmt.Sprintf("%s: what is wrong cannot be told without %s", who, cmp.Or(strings.Join(slices.Compact(inputs), ", "), "more"))
+	}
+	return fmt.Sprintf("%s is %s (%s), and no known cause explains it", who, a.Verdict, detail)
+}
+
+// works says of a healthy answer what it rests on.
+func (a *answer) works() string {
+	var pods []string
+	for _, c := range a.Chains {
+		if c.Pod != nil {
+			pods = append(pods, c.Pod.Namespace+"/"+c.Pod.Name)
+		}
+	}
+	if len(pods) > 0 {
+		slices.Sort(pods)
+		return "mounted in " + strings.Join(slices.Compact(pods), ", ")
+	}
+	return "nothing is wrong"
+}
+
+const maxValue = 1024 // the API server's own limit for an event's or a VolumeAttachment's message
+
+// clean makes text from the cluster harmless: control characters and what steers a terminal or the direction of text become
+// spaces, and it is cut to a sane length.
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r < ' ' || r >= 0x7f && r < 0xa0 || r == 0xfffd || r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0xfeff:
+			return ' '
+		}
+		return r
+	}, s)
+	if len(s) > maxValue {
+		cut := maxValue
+		for cut > 0 && s[cut]&0xc0 == 0x80 {
+			cut--
+		}
+		s = s[:cut] + "..."
+	}
+	return s
 }

@@ -1,0 +1,122 @@
+package explain
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+// attachmentName is how the attach-detach controller names a VolumeAttachment (pkg/volume/csi/csi_attacher.go
+// getAttachmentName): handle, driver and Node object's name, joined without separators.
+func attachmentName(handle, driver, node string) string {
+	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+driver+node)))
+}
+
+// uniqueName is the volume's name in a node's volumesInUse and volumesAttached.
+func uniqueName(driver, handle string) string { return "kubernetes.io/csi/" + driver + "^" + handle }
+
+var unsafeDriver = regexp.MustCompile(`[^a-zA-Z0-9-]`)
+
+// sanitized driver names stand in finalizers and lease names (external-attacher's SanitizeDriverName, csi-lib-utils'
+// leader election).
+func sanitized(name string) string {
+	name = unsafeDriver.ReplaceAllString(name, "-")
+	if strings.HasSuffix(name, "-") {
+		name += "X"
+	}
+	return name
+}
+
+func attacherFinalizer(driver string) string { return "external-attacher/" + sanitized(driver) }
+
+// attachment is the VolumeAttachment of the view's volume to a node, got by its computed name.
+func (v *View) attachment(node string) (*storagev1.VolumeAttachment, Truth) {
+	if v.Driver == "" || v.Handle == "" || node == "" {
+		return nil, No
+	}
+	return get[*storagev1.VolumeAttachment](v.world, inAttachments, "", attachmentName(v.Handle, v.Driver, node))
+}
+
+// attachments are all VolumeAttachments of the view's PV. This reads the whole list: VolumeAttachments cannot be selected.
+func (v *View) attachments() ([]*storagev1.VolumeAttachment, Truth) {
+	if v.PV == nil {
+		return nil, v.pvKnown.not()
+	}
+	return v.attachmentsOf(v.PV.Name)
+}
+
+func (w *world) attachmentsOf(pv string) ([]*storagev1.VolumeAttachment, Truth) {
+	all, known := list[*storagev1.VolumeAttachment](w, inAttachments, snapshot.Query{})
+	var out []*storagev1.VolumeAttachment
+	for _, a := range all {
+		if a.Spec.Source.PersistentVolumeName != nil && *a.Spec.Source.PersistentVolumeName == pv {
+			out = append(out, a)
+		}
+	}
+	return out, known
+}
+
+// attachRequired: without a CSIDriver object attaching is required (pkg/volume/csi/csi_plugin.go skipAttach).
+func (v *View) attachRequired() Truth {
+	if v.Driver == "" || v.Inline != nil {
+		return No
+	}
+	d, known := v.csiDriver()
+	if known == Unknown {
+		return Unknown
+	}
+	return truth(known == No || d.Spec.AttachRequired == nil || *d.Spec.AttachRequired)
+}
+
+// node gets a Node object.
+func (w *world) node(name string) (*corev1.Node, Truth) {
+	return get[*corev1.Node](w, inNodes, "", name)
+}
+
+// nodeReady is the node's Ready condition; No also for a node that does not exist.
+func (w *world) nodeReady(name string) (Truth, *corev1.NodeCondition) {
+	n, known := w.node(name)
+	if known != Yes {
+		return known, nil
+	}
+	for i, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return truth(c.Status == corev1.ConditionTrue), &n.Status.Conditions[i]
+		}
+	}
+	return No, nil
+}
+
+// inUse: the kubelet of the node says that it still has, or wants, the volume mounted.
+func (v *View) inUse(node string) Truth {
+	n, known := v.node(node)
+	if known != Yes {
+		return known
+	}
+	for _, u := range n.Status.VolumesInUse {
+		if string(u) == uniqueName(v.Driver, v.Handle) {
+			return Yes
+		}
+	}
+	return No
+}
+
+// listedAttached: the attach-detach controller told the node that the volume is attached.
+func (v *View) listedAttached(node string) Truth {
+	n, known := v.node(node)
+	if known != Yes {
+		return known
+	}
+	for _, a := range n.Status.VolumesAttached {
+		if string(a.Name) == uniqueName(v.Driver, v.Handle) {
+			return Yes
+		}
+	}
+	return No
+}

@@ -1,0 +1,57 @@
+package explain
+
+import (
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	csitranslation "k8s.io/csi-translation-lib"
+)
+
+// view finds out about one volume: a claim's, or where claim is empty the inline volume of the pod.
+func (w *world) view(namespace, claim string, pod *corev1.Pod, vol *corev1.Volume) *View {
+	v := &View{world: w, Namespace: namespace, ClaimName: claim, Pod: pod, Volume: vol}
+	if pod != nil {
+		v.Node = pod.Spec.NodeName
+	}
+	if claim == "" {
+		if vol != nil && vol.CSI != nil {
+			v.Inline, v.Driver = vol.CSI, vol.CSI.Driver
+		}
+		return v
+	}
+	v.Claim, v.claimKnown = get[*corev1.PersistentVolumeClaim](w, inClaims, namespace, claim)
+	if v.Claim == nil {
+		return v
+	}
+	v.PV, v.pvKnown = get[*corev1.PersistentVolume](w, inVolumes, "", v.Claim.Spec.VolumeName)
+	if v.PV != nil {
+		v.Driver, v.Handle = source(v.PV)
+		return v
+	}
+	provisioner := v.Claim.Annotations[annProvisioner]
+	if class, known := v.class(); known == Yes {
+		provisioner = class.Provisioner
+	}
+	if csi, err := translator.GetCSINameFromInTreeName(provisioner); err == nil {
+		provisioner = csi
+	}
+	if provisioner != noProvisioner {
+		v.Driver = provisioner
+	}
+	return v
+}
+
+// translator knows which CSI driver an in-tree volume is served by; migration is unconditional since 1.31.
+var translator = csitranslation.New()
+
+// source is the CSI driver and handle of a PV, in-tree ones translated; empty where no CSI driver serves it.
+func source(pv *corev1.PersistentVolume) (driver, handle string) {
+	if pv.Spec.CSI == nil && translator.IsPVMigratable(pv) {
+		if t, err := translator.TranslateInTreePVToCSI(logr.Discard(), pv); err == nil {
+			pv = t
+		}
+	}
+	if pv.Spec.CSI == nil {
+		return "", ""
+	}
+	return pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle
+}

@@ -1,0 +1,5 @@
+package explain
+
+func detachHop(v *View) Hop { return skippedHop("") }
+
+var detachCauses = []Cause{}

@@ -1,0 +1,340 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+// csiDriver is the driver's CSIDriver object.
+func (v *View) csiDriver() (*storagev1.CSIDriver, Truth) {
+	return get[*storagev1.CSIDriver](v.world, inDrivers, "", v.Driver)
+}
+
+// csiNode is what kubelet registered on a node.
+func (w *world) csiNode(node string) (*storagev1.CSINode, Truth) {
+	return get[*storagev1.CSINode](w, inCSINodes, "", node)
+}
+
+// registered is the driver's entry in a node's CSINode; No when the CSINode or the entry does not exist.
+func (v *View) registered(node string) (*storagev1.CSINodeDriver, Truth) {
+	n, known := v.csiNode(node)
+	if known != Yes {
+		return nil, known
+	}
+	for i := range n.Spec.Drivers {
+		if n.Spec.Drivers[i].Name == v.Driver {
+			return &n.Spec.Drivers[i], Yes
+		}
+	}
+	return nil, No
+}
+
+// sidecarKind is one of the controller sidecars.
+type sidecarKind struct {
+	Name  string // of the program, as containers and images are called
+	Lease func(driver string) string
+}
+
+// The sidecars and their leases (lease names: csi-lib-utils leaderelection and each sidecar's main.go).
+var (
+	provisionerSidecar = sidecarKind{"csi-provisioner", sanitized}
+	attacherSidecar    = sidecarKind{"csi-attacher", func(d string) string { return sanitized("external-attacher-leader-" + d) }}
+	resizerSidecar     = sidecarKind{"csi-resizer", func(d string) string { return sanitized("external-resizer-" + d) }}
+	snapshotterSidecar = sidecarKind{"csi-snapshotter", func(d string) string { return sanitized("external-snapshotter-leader-" + d) }}
+)
+
+// sidecar is what can be seen of one controller sidecar of the driver.
+type sidecar struct {
+	Kind     sidecarKind
+	Works    Truth
+	Proof    Confidence // of Works being No or Yes
+	Why      string     // half a sentence: "its lease was last renewed 5h ago"
+	Evidence []Evidence
+	Pod      *corev1.Pod // the leader's, or the one that does not run; nil: not to be seen
+	Present  bool        // some trace of it exists: a lease or a pod
+}
+
+// sidecar judges whether a sidecar of the driver is at work, by its lease, then its pods.
+func (v *View) sidecar(kind sidecarKind) sidecar {
+	s := sidecar{Kind: kind, Works: Unknown}
+	name := kind.Lease(v.Driver)
+	leases, leasesKnown := list[*coordinationv1.Lease](v.world, inLeases, snapshot.Query{Fields: "metadata.name=" + name})
+	var lease *coordinationv1.Lease
+	for _, l := range leases {
+		if lease == nil || renewedAt(l).After(renewedAt(lease)) {
+			lease = l
+		}
+	}
+	if lease != nil && !renewedAt(lease).IsZero() {
+		s.Present = true
+		holder := ""
+		if lease.Spec.HolderIdentity != nil {
+			holder = *lease.Spec.HolderIdentity
+		}
+		if p, known := get[*corev1.Pod](v.world, inPods, lease.Namespace, holder); known == Yes {
+			s.Pod = p
+		}
+		renewed := renewedAt(lease)
+		s.Evidence = append(s.Evidence, fact(ref(lease), "spec.renewTime", fmt.Sprintf("%s, held by %s", renewed.UTC().Format(time.RFC3339), holder), renewed))
+		if v.taken.Sub(renewed) > normalUntouched {
+			s.Works, s.Proof = No, Certain
+			s.Why = fmt.Sprintf("the lease %s of %s was last renewed %s ago", name, kind.Name, ago(v.taken.Sub(renewed)))
+			return s
+		}
+		s.Works, s.Proof, s.Why = Yes, Certain, fmt.Sprintf("the lease %s is fresh", name)
+		return s
+	}
+	pods, podsKnown := v.sidecarPods(kind)
+	for _, p := range pods {
+		s.Present = true
+		c := sidecarContainer(p.Spec.Containers, kind)
+		if works, why, ev := containerWorks(p, c.Name); !works {
+			if s.Pod == nil {
+				s.Pod, s.Why, s.Evidence = p, why, append(s.Evidence, ev)
+			}
+			continue
+		}
+		if elects(c) && leasesKnown == Yes {
+			s.Pod, s.Why = p, fmt.Sprintf("%s runs in pod %s/%s and waits for its election: there is no lease %s", kind.Name, p.Namespace, p.Name, name)
+			s.Evidence = append(s.Evidence, fact(ref(p), "spec.containers["+c.Name+"].args", strings.Join(c.Args, " "), time.Time{}))
+			s.Works, s.Proof = No, Certain
+			return s
+		}
+		if elects(c) { // the lease that would tell could not be read
+			s.Pod = p
+			s.Works = Unknown
+			return s
+		}
+		s.Pod, s.Works, s.Proof, s.Why = p, Yes, Likely, fmt.Sprintf("%s runs in pod %s/%s", kind.Name, p.Namespace, p.Name)
+		return s
+	}
+	switch {
+	case s.Pod != nil:
+		s.Works, s.Proof = No, Certain
+	case leasesKnown == Yes && podsKnown == Yes:
+		s.Works, s.Proof = No, Possible
+		s.Why = fmt.Sprintf("there is no lease %s and no pod with %s is to be seen", name, kind.Name)
+	}
+	return s
+}
+
+func renewedAt(l *coordinationv1.Lease) time.Time {
+	if l.Spec.RenewTime == nil {
+		return time.Time{}
+	}
+	return l.Spec.RenewTime.Time
+}
+
+func elects(c *corev1.Container) bool {
+	for _, a := range append(slices.Clone(c.Command), c.Args...) {
+		if flag, value, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); (flag == "leader-election" || flag == "enable-leader-election") && value != "false" {
+			return true
+		}
+	}
+	return false
+}
+
+// sidecarContainer finds a sidecar's container by name or image.
+func sidecarContainer(containers []corev1.Container, kind sidecarKind) *corev1.Container {
+	short := strings.TrimPrefix(kind.Name, "csi-")
+	for i := range containers {
+		c := &containers[i]
+		image := c.Image[strings.LastIndex(c.Image, "/")+1:]
+		if c.Name == kind.Name || strings.HasPrefix(image, kind.Name) || strings.HasSuffix(c.Name, kind.Name) || strings.HasPrefix(c.Name, "csi-") && strings.HasSuffix(c.Name, short) || c.Name == "external-"+short {
+			return c
+		}
+	}
+	return nil
+}
+
+// containerWorks tells whether a container runs and is ready, else why not in half a sentence.
+func containerWorks(p *corev1.Pod, name string) (bool, string, Evidence) {
+	who := fmt.Sprintf("%s in pod %s/%s", name, p.Namespace, p.Name)
+	for _, s := range p.Status.ContainerStatuses {
+		if s.Name != name {
+			continue
+		}
+		switch {
+		case s.Ready && s.State.Running != nil:
+			return true, "", Evidence{}
+		case s.State.Waiting != nil:
+			return false, who + " waits: " + strings.TrimSpace(s.State.Waiting.Reason+" "+s.State.Waiting.Message), fact(ref(p), "status.containerStatuses["+name+"].state.waiting", strings.TrimSpace(s.State.Waiting.Reason+" "+s.State.Waiting.Message), time.Time{})
+		case s.State.Terminated != nil:
+			return false, fmt.Sprintf("%s ended: %s, exit code %d", who, s.State.Terminated.Reason, s.State.Terminated.ExitCode), fact(ref(p), "status.containerStatuses["+name+"].state.terminated", fmt.Sprintf("%s %s exit code %d", s.State.Terminated.Reason, s.State.Terminated.Message, s.State.Terminated.ExitCode), s.State.Terminated.FinishedAt.Time)
+		}
+		return false, who + " is not ready", fact(ref(p), "status.containerStatuses["+name+"].ready", fmt.Sprint(s.Ready), time.Time{})
+	}
+	why := who + " has not started"
+	if p.Status.Message != "" || p.Status.Reason != "" {
+		why = fmt.Sprintf("pod %s/%s is %s: %s", p.Namespace, p.Name, p.Status.Phase, strings.TrimSpace(p.Status.Reason+" "+p.Status.Message))
+	} else if c := podCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+		why = fmt.Sprintf("pod %s/%s is not scheduled: %s", p.Namespace, p.Name, c.Message)
+	}
+	return false, why, fact(ref(p), "status.phase", string(p.Status.Phase), p.CreationTimestamp.Time)
+}
+
+// daemonSets are the DaemonSets whose template names the driver: its node plugin.
+func (v *View) daemonSets() ([]*appsv1.DaemonSet, Truth) {
+	all, known := list[*appsv1.DaemonSet](v.world, inDaemonSets, snapshot.Query{})
+	var out []*appsv1.DaemonSet
+	for _, d := range all {
+		if namesDriver(&d.Spec.Template.Spec, v.Driver) {
+			out = append(out, d)
+		}
+	}
+	return out, known
+}
+
+// namesDriver tells whether a pod is a part of the driver by what it does: a path below plugins/<driver>, or the driver's
+// name as a word in an argument or an environment variable.
+func namesDriver(spec *corev1.PodSpec, driver string) bool {
+	if driver == "" {
+		return false
+	}
+	for _, v := range spec.Volumes {
+		if v.HostPath != nil && names(v.HostPath.Path, driver) {
+			return true
+		}
+	}
+	for _, c := range append(slices.Clone(spec.InitContainers), spec.Containers...) {
+		for _, a := range append(slices.Clone(c.Command), c.Args...) {
+			if names(a, driver) {
+				return true
+			}
+		}
+		for _, e := range c.Env {
+			if names(e.Value, driver) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// names tells whether the driver's name stands in the text as a word of its own.
+func names(text, driver string) bool {
+	for rest := text; ; {
+		i := strings.Index(rest, driver)
+		if i < 0 {
+			return false
+		}
+		before, after := i == 0 || !nameByte(rest[i-1]), i+len(driver) == len(rest) || !nameByte(rest[i+len(driver)])
+		if before && after {
+			return true
+		}
+		rest = rest[i+1:]
+	}
+}
+
+func nameByte(b byte) bool {
+	return b == '-' || b == '.' || b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+}
+
+// sidecarPods are the pods of the driver that hold the sidecar: in the namespaces of its node plugin, those that name the
+// driver, else those that share the beginning of their name with the DaemonSet, else the only one there.
+func (v *View) sidecarPods(kind sidecarKind) ([]*corev1.Pod, Truth) {
+	sets, known := v.daemonSets()
+	if known == Unknown && len(sets) == 0 {
+		return nil, Unknown
+	}
+	var out []*corev1.Pod
+	all := known
+	seen := map[string]bool{}
+	for _, d := range sets {
+		if seen[d.Namespace] {
+			continue
+		}
+		seen[d.Namespace] = true
+		pods, podsKnown := list[*corev1.Pod](v.world, inPods, snapshot.Query{Namespace: d.Namespace})
+		all = all.and(podsKnown)
+		var named, alike, rest []*corev1.Pod
+		for _, p := range pods {
+			switch {
+			case finished(p) || sidecarContainer(p.Spec.Containers, kind) == nil:
+			case namesDriver(&p.Spec, v.Driver):
+				named = append(named, p)
+			case alikeNames(p.Name, d.Name):
+				alike = append(alike, p)
+			default:
+				rest = append(rest, p)
+			}
+		}
+		switch {
+		case len(named) > 0:
+			out = append(out, named...)
+		case len(alike) > 0:
+			out = append(out, alike...)
+		case len(rest) == 1:
+			out = append(out, rest...)
+		}
+	}
+	return out, all
+}
+
+// alikeNames: ebs-csi-controller-0 and ebs-csi-node, by the words that both begin with.
+func alikeNames(a, b string) bool {
+	x, y := strings.Split(a, "-"), strings.Split(b, "-")
+	n := 0
+	for n < len(x) && n < len(y) && x[n] == y[n] {
+		n++
+	}
+	return n > 0 && len(strings.Join(x[:n], "-")) >= 3 && (n >= 2 || n >= len(y)-1)
+}
+
+// pluginPods are the driver's node plugin pods on a node.
+func (v *View) pluginPods(node string) ([]*corev1.Pod, Truth) {
+	if node == "" {
+		return nil, No
+	}
+	pods, known := list[*corev1.Pod](v.world, inPods, snapshot.Query{Fields: "spec.nodeName=" + node})
+	sets, _ := v.daemonSets()
+	owner := map[string]bool{}
+	for _, d := range sets {
+		owner[string(d.UID)] = true
+	}
+	var out []*corev1.Pod
+	for _, p := range pods {
+		mine := namesDriver(&p.Spec, v.Driver) && registers(&p.Spec)
+		for _, o := range p.OwnerReferences {
+			mine = mine || o.Kind == "DaemonSet" && owner[string(o.UID)]
+		}
+		if mine {
+			out = append(out, p)
+		}
+	}
+	return out, known
+}
+
+// registers tells a node plugin from a controller: it reaches kubelet's folders on the host.
+func registers(spec *corev1.PodSpec) bool {
+	for _, v := range spec.Volumes {
+		if v.HostPath != nil && (strings.Contains(v.HostPath.Path, "plugins") || strings.Contains(v.HostPath.Path, "kubelet")) {
+			return true
+		}
+	}
+	return false
+}
+
+// ago writes an age as kubectl does, with at most two units.
+func ago(d time.Duration) string {
+	switch d = d.Round(time.Second); {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 10*time.Minute && d%time.Minute != 0:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 3*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}

@@ -1,0 +1,118 @@
+package explain
+
+import (
+	"strings"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+// Input is one kind of thing that a diagnosis may read. deploy/rbac.yaml, the gaps' remedies and the documentation come from
+// this one table; which objects are read, and when, is decided by the accessors that ask for them.
+type Input struct {
+	Resource string   // as kubectl writes it: leases.coordination.k8s.io
+	Verbs    []string // what the API is asked for
+	Why      string   // what it tells, for the role and the remedy
+}
+
+var (
+	inClaims       = Input{"persistentvolumeclaims", []string{"get", "list"}, "the claims"}
+	inVolumes      = Input{"persistentvolumes", []string{"get", "list"}, "the volumes"}
+	inPods         = Input{"pods", []string{"get", "list"}, "consumers of a claim and the driver's own pods"}
+	inNodes        = Input{"nodes", []string{"get", "list"}, "whether a node is there and Ready, and which volumes it holds"}
+	inEvents       = Input{"events", []string{"list"}, "what components said"}
+	inNamespaces   = Input{"namespaces", []string{"get"}, "whether a namespace is being deleted"}
+	inQuotas       = Input{"resourcequotas", []string{"list"}, "quotas that refuse a claim"}
+	inLimitRanges  = Input{"limitranges", []string{"list"}, "limits that refuse a claim"}
+	inClasses      = Input{"storageclasses.storage.k8s.io", []string{"get", "list"}, "how volumes are made"}
+	inAttachments  = Input{"volumeattachments.storage.k8s.io", []string{"get", "list"}, "which node holds a volume, and attach and detach errors"}
+	inDrivers      = Input{"csidrivers.storage.k8s.io", []string{"get", "list"}, "what a driver needs and offers"}
+	inCSINodes     = Input{"csinodes.storage.k8s.io", []string{"get", "list"}, "which drivers a node has, and their limits"}
+	inCapacities   = Input{"csistoragecapacities.storage.k8s.io", []string{"list"}, "how much room a driver says there is"}
+	inAttributes   = Input{"volumeattributesclasses.storage.k8s.io", []string{"get", "list"}, "changes of a volume's class"}
+	inLeases       = Input{"leases.coordination.k8s.io", []string{"list"}, "whether a sidecar is at work"}
+	inDaemonSets   = Input{"daemonsets.apps", []string{"get", "list"}, "where node plugins should run"}
+	inDeployments  = Input{"deployments.apps", []string{"get", "list"}, "where controller plugins should run"}
+	inStatefulSets = Input{"statefulsets.apps", []string{"get", "list"}, "owners of claims and of controller plugins"}
+	inReplicaSets  = Input{"replicasets.apps", []string{"get", "list"}, "owners of pods"}
+	inJobs         = Input{"jobs.batch", []string{"get", "list"}, "owners of pods"}
+	inCronJobs     = Input{"cronjobs.batch", []string{"get", "list"}, "owners of pods"}
+	inSnapshots    = Input{"volumesnapshots.snapshot.storage.k8s.io", []string{"get", "list"}, "sources of claims, and what holds a volume"}
+	inContents     = Input{"volumesnapshotcontents.snapshot.storage.k8s.io", []string{"get", "list"}, "the state of a snapshot in the backend"}
+	inSnapClasses  = Input{"volumesnapshotclasses.snapshot.storage.k8s.io", []string{"get", "list"}, "how snapshots are made"}
+	inReports      = Input{Resource: "nodereports.csidoctor.dev", Why: "the node's sockets, mounts and devices"}
+	inLogs         = Input{Resource: "logexcerpts.csidoctor.dev", Why: "lines of the driver's logs"}
+)
+
+// Inputs is the table.
+var Inputs = []Input{inClaims, inVolumes, inPods, inNodes, inEvents, inNamespaces, inQuotas, inLimitRanges, inClasses, inAttachments,
+	inDrivers, inCSINodes, inCapacities, inAttributes, inLeases, inDaemonSets, inDeployments, inStatefulSets, inReplicaSets, inJobs,
+	inCronJobs, inSnapshots, inContents, inSnapClasses, inReports, inLogs}
+
+// group splits a resource into its API group and plural.
+func (in Input) group() (group, plural string) {
+	plural, group, _ = strings.Cut(in.Resource, ".")
+	return group, plural
+}
+
+// fetch is the one way to the facts. The bool says that the answer is complete: all that there is, perhaps nothing. What is
+// neither read nor a gap becomes wanted.
+func (w *world) fetch(q snapshot.Query) ([]snapshot.Object, bool) {
+	w.used[q] = true
+	found := w.facts.Select(q)
+	if w.facts.Covers(q) || q.Name != "" && len(found) > 0 {
+		return found, true
+	}
+	if w.facts.GapOf(q) == nil {
+		w.wanted[q] = true
+	}
+	w.unread[q] = true
+	return found, false
+}
+
+// get finds one object: Yes with it, No when it is known not to exist.
+func get[T snapshot.Object](w *world, in Input, namespace, name string) (T, Truth) {
+	var zero T
+	if name == "" {
+		return zero, No
+	}
+	found, complete := w.fetch(snapshot.Query{Resource: in.Resource, Namespace: namespace, Name: name})
+	for _, o := range found {
+		if t, ok := o.(T); ok {
+			return t, Yes
+		}
+	}
+	if complete {
+		return zero, No
+	}
+	return zero, Unknown
+}
+
+// list finds all objects that a query asks for: Yes when these are all, Unknown when there may be others.
+func list[T snapshot.Object](w *world, in Input, q snapshot.Query) ([]T, Truth) {
+	q.Resource = in.Resource
+	found, complete := w.fetch(q)
+	out := make([]T, 0, len(found))
+	for _, o := range found {
+		if t, ok := o.(T); ok {
+			out = append(out, t)
+		}
+	}
+	if complete {
+		return out, Yes
+	}
+	return out, Unknown
+}
+
+// first finds the first object that fits: Unknown when none was seen and some could not be.
+func first[T snapshot.Object](objects []T, all Truth, fits func(T) bool) (T, Truth) {
+	for _, o := range objects {
+		if fits(o) {
+			return o, Yes
+		}
+	}
+	var zero T
+	if all == Yes {
+		return zero, No
+	}
+	return zero, Unknown
+}

@@ -1,0 +1,5 @@
+package explain
+
+func unstageHop(v *View) Hop { return skippedHop("") }
+
+var unstageCauses = []Cause{}

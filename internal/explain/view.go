@@ -1,0 +1,207 @@
+package explain
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+// world is what all views of one answer share.
+type world struct {
+	facts   *snapshot.Snapshot
+	now     time.Time // ages and normal times are judged by it
+	taken   time.Time // leases, heartbeats and "recent" are judged by it
+	kubectl []string
+
+	used   map[snapshot.Query]bool // every query that an accessor asked
+	wanted map[snapshot.Query]bool // neither read nor a gap
+	unread map[snapshot.Query]bool // met by what runs now: reset by scope
+	memo   map[string]any
+}
+
+// scope runs f and gives the queries that it met unread.
+func (w *world) scope(f func()) map[snapshot.Query]bool {
+	outer := w.unread
+	w.unread = map[snapshot.Query]bool{}
+	f()
+	inner := w.unread
+	for q := range inner {
+		outer[q] = true
+	}
+	w.unread = outer
+	return inner
+}
+
+// View is one volume on its way to one pod: what a hop or a cause is asked about. Without a consumer Pod is nil; for an
+// inline volume Claim and PV are nil and Inline is set.
+type View struct {
+	*world
+	Namespace  string
+	ClaimName  string
+	Claim      *corev1.PersistentVolumeClaim
+	claimKnown Truth
+	PV         *corev1.PersistentVolume
+	pvKnown    Truth // No: the claim names none, or it does not exist
+	Pod        *corev1.Pod
+	Volume     *corev1.Volume // of the pod
+	Inline     *corev1.CSIVolumeSource
+	Driver     string // of the CSI driver, the one that it is migrated to for an in-tree volume; empty: none
+	Handle     string // the volume's handle, translated for an in-tree volume
+	Node       string // where the pod is
+
+	asked Target
+	hops  []Hop
+	block HopName // the first hop, in causal order, that is its turn and not in order; empty: none
+}
+
+// age since a moment, by now.
+func (w *world) age(t time.Time) time.Duration { return w.now.Sub(t) }
+
+// hop gives the state of a hop; a hop that the chain does not have is skipped.
+func (v *View) hop(name HopName) Hop {
+	for _, h := range v.hops {
+		if h.Hop == name {
+			return h
+		}
+	}
+	return Hop{Hop: name, Status: StatusSkipped}
+}
+
+// at tells whether one of these hops is where the chain stops.
+func (v *View) at(names ...HopName) bool {
+	for _, n := range names {
+		if v.block == n {
+			return true
+		}
+	}
+	return false
+}
+
+// bound: PVC and PV point at each other and both controllers are done.
+func (v *View) bound() bool { return v.Claim != nil && v.Claim.Status.Phase == corev1.ClaimBound }
+
+// className is the class that the claim names, by field or by the annotation that goes before it; named is false for nil.
+func className(c *corev1.PersistentVolumeClaim) (name string, named bool) {
+	if a, ok := c.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return a, true
+	}
+	if c.Spec.StorageClassName != nil {
+		return *c.Spec.StorageClassName, true
+	}
+	return "", false
+}
+
+// class is the claim's StorageClass object: No when the claim names none or it does not exist.
+func (v *View) class() (*storagev1.StorageClass, Truth) {
+	if v.Claim == nil {
+		return nil, v.claimKnown
+	}
+	name, _ := className(v.Claim)
+	return get[*storagev1.StorageClass](v.world, inClasses, "", name)
+}
+
+// waitsForConsumer: the claim's class binds only when a pod needs it.
+func (v *View) waitsForConsumer() Truth {
+	class, known := v.class()
+	if known != Yes {
+		return known
+	}
+	return truth(class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer)
+}
+
+const (
+	annSelectedNode  = "volume.kubernetes.io/selected-node"
+	annProvisioner   = "volume.kubernetes.io/storage-provisioner"
+	annProvisionerB  = "volume.beta.kubernetes.io/storage-provisioner"
+	annBindCompleted = "pv.kubernetes.io/bind-completed"
+	annProvisionedBy = "pv.kubernetes.io/provisioned-by"
+	annMigratedTo    = "pv.kubernetes.io/migrated-to"
+	annDefaultClass  = "storageclass.kubernetes.io/is-default-class"
+	annNodeID        = "csi.alpha.kubernetes.io/node-id" // external-attacher's, on VolumeAttachments
+	noProvisioner    = "kubernetes.io/no-provisioner"
+)
+
+// selectedNode is the node that the scheduler chose for a claim that waits for its consumer.
+func (v *View) selectedNode() string {
+	if v.Claim == nil {
+		return ""
+	}
+	return v.Claim.Annotations[annSelectedNode]
+}
+
+// consumers are the pods that use the claim and are not finished, by creation; Unknown when pods could not be read.
+func (w *world) consumers(namespace, claim string) ([]*corev1.Pod, Truth) {
+	pods, all := list[*corev1.Pod](w, inPods, snapshot.Query{Namespace: namespace})
+	var out []*corev1.Pod
+	for _, p := range pods {
+		if volumeOfClaim(p, claim) != nil {
+			out = append(out, p)
+		}
+	}
+	sortByCreation(out)
+	return out, all
+}
+
+// finished pods never run again; their volumes are unmounted.
+func finished(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// volumeOfClaim is the pod's volume that names the claim, directly or as a generic ephemeral volume.
+func volumeOfClaim(p *corev1.Pod, claim string) *corev1.Volume {
+	for i := range p.Spec.Volumes {
+		if claimOfVolume(p, &p.Spec.Volumes[i]) == claim {
+			return &p.Spec.Volumes[i]
+		}
+	}
+	return nil
+}
+
+// claimOfVolume is the claim that a pod's volume uses (component-helpers storage/ephemeral.VolumeClaimName); empty: none.
+func claimOfVolume(p *corev1.Pod, vol *corev1.Volume) string {
+	switch {
+	case vol.PersistentVolumeClaim != nil:
+		return vol.PersistentVolumeClaim.ClaimName
+	case vol.Ephemeral != nil:
+		return p.Name + "-" + vol.Name
+	}
+	return ""
+}
+
+// ready: the pod's Ready condition.
+func ready(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func podCondition(p *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == t {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// mounted: kubelet makes a sandbox and containers only after all volumes are mounted, so any sign of one proves it.
+func mounted(p *corev1.Pod) bool {
+	if c := podCondition(p, corev1.PodReadyToStartContainers); c != nil && c.Status == corev1.ConditionTrue {
+		return true
+	}
+	for _, s := range append(append([]corev1.ContainerStatus{}, p.Status.InitContainerStatuses...), p.Status.ContainerStatuses...) {
+		if s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0 {
+			return true
+		}
+		if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,4 @@
+package explain
+
+// volume asks about a PersistentVolume.
+func (a *answer) volume(name string) {}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"regexp"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -102,4 +103,33 @@ func bindingMode(c *storagev1.StorageClass) *storagev1.VolumeBindingMode {
 	return &immediate
 }
 
-var provisionCauses = []Cause{}
+// provisionWords are drivers' and the provisioner's words when a volume cannot be made.
+var provisionWords = []signature{
+	sig("provision/quota", `quota.{0,40}exceeded|exceed.{0,40}(quota|limit)|volume limit|LimitExceeded`),
+}
+
+var provisionCauses = []Cause{{
+	ID:    "provision/quota",
+	Title: "The backend's quota or limit is used up",
+	Doc: `The storage backend refuses CreateVolume since the account, project or tenant may have no more volumes or space.
+The claim is retried by itself as soon as there is room.
+
+To be sure: the driver's words name a quota or limit; compare with what the backend's own console shows.
+
+Deleting volumes to make room loses their data: look for released and unattached ones first, and snapshot what you are not sure of.`,
+	Match: said("provision/quota", provisionError, provisionWords, func(v *View, t *trouble) Finding {
+		_, words := grpc(t.Text)
+		return Finding{Why: fmt.Sprintf("The backend of %s refuses to make the volume, its limit is reached: %s", v.Driver, words),
+			Fix: []Step{say("Raise the limit in the backend, or free volumes that nobody needs. The claim is tried again by itself, within 5 minutes."),
+				v.look("Released volumes may hold room that nobody uses", "get", "pv")}}
+	}),
+}}
+
+// provisionError is the error in force where the chain stops at provision.
+func provisionError(v *View) (*trouble, Truth) {
+	if !v.at(HopProvision) {
+		return nil, Yes
+	}
+	events, known := v.claimEvents()
+	return provisionTrouble(events), known
+}

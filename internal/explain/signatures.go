@@ -23,3 +23,23 @@ func told(signatures []signature, text string) string {
 	}
 	return ""
 }
+
+// said makes the Match of a cause that is read out of the error in force at a hop: find gives that error, words tell what it
+// means, finding writes it down.
+func said(id string, find func(*View) (*trouble, Truth), words []signature, finding func(*View, *trouble) Finding) func(*View) (Finding, Truth) {
+	return func(v *View) (Finding, Truth) {
+		t, known := find(v)
+		if t == nil {
+			return Finding{}, min(known.not(), Unknown)
+		}
+		if told(words, t.Text) != id {
+			return Finding{}, No
+		}
+		f := finding(v, t)
+		if f.Status == "" {
+			f.Status = v.settled(t)
+		}
+		f.Evidence = append([]Evidence{t.Evidence}, f.Evidence...)
+		return f, Yes
+	}
+}

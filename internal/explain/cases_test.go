@@ -1,0 +1,184 @@
+package explain_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csidoctor/csidoctor/internal/explain"
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+// A case is a question with the answer that is wanted, beside the objects that it is asked about.
+type testCase struct {
+	ID   string    `json:"id"`
+	Args []string  `json:"args"`
+	At   time.Time `json:"at"`
+	Want struct {
+		Verdict explain.Verdict `json:"verdict"`
+		Hop     explain.HopName `json:"hop"`
+		Cause   []string        `json:"cause"`
+		Mention []string        `json:"mention"`
+		Forbid  []string        `json:"forbid"`
+	} `json:"want"`
+	dir string
+}
+
+func loadCases(t testing.TB) []testCase {
+	files, err := filepath.Glob("../../testdata/cases/*/case.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	var out []testCase
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := testCase{dir: filepath.Dir(f)}
+		if err := json.Unmarshal(raw, &c); err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// load reads a case's objects, in the order of shuffle.
+func (c testCase) load(t testing.TB) *snapshot.Snapshot {
+	s := snapshot.New()
+	files, err := filepath.Glob(c.dir + "/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var head struct {
+			Kind  string            `json:"kind"`
+			Items []json.RawMessage `json:"items"`
+		}
+		if err := json.Unmarshal(raw, &head); err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		switch {
+		case filepath.Base(f) == "case.json":
+		case head.Kind == "Collection":
+			var col snapshot.Collection
+			if err := json.Unmarshal(raw, &col); err != nil {
+				t.Fatalf("%s: %v", f, err)
+			}
+			s.TakenAt, s.Server, s.Read, s.Gaps, s.Recorded = col.TakenAt, col.Server.Version, col.Read, col.Gaps, true
+		case head.Items != nil:
+			for _, item := range head.Items {
+				add(t, s, item)
+			}
+		default:
+			add(t, s, raw)
+		}
+	}
+	return s
+}
+
+func add(t testing.TB, s *snapshot.Snapshot, raw []byte) {
+	o, err := snapshot.Decode(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Add(o)
+}
+
+var kinds = map[string]string{"pvc": "PersistentVolumeClaim", "pod": "Pod", "pv": "PersistentVolume", "node": "Node", "snapshot": "VolumeSnapshot"}
+
+func (c testCase) target() explain.Target {
+	t := explain.Target{Kind: kinds[c.Args[0]], Name: c.Args[1]}
+	if i := slices.Index(c.Args, "-n"); i > 0 {
+		t.Namespace = c.Args[i+1]
+	}
+	return t
+}
+
+// walk answers queries from the full snapshot until none is wanted, as collect.Walk does, but for those that hidden includes.
+func walk(t testing.TB, full *snapshot.Snapshot, target explain.Target, now time.Time, hidden func(snapshot.Query) bool) explain.Diagnosis {
+	s := snapshot.New()
+	s.TakenAt, s.Server, s.Recorded = full.TakenAt, full.Server, true
+	for round := 0; ; round++ {
+		d, wanted := explain.Explain(s, target, explain.Options{Now: now})
+		if len(wanted) == 0 {
+			return d
+		}
+		if round == 5 {
+			t.Errorf("still wanted after %d rounds: %v", round, wanted)
+			return d
+		}
+		for _, q := range wanted {
+			if hidden != nil && hidden(q) {
+				s.Gaps = append(s.Gaps, snapshot.Gap{Input: q.Resource, Query: &q, Reason: "forbidden"})
+				continue
+			}
+			found := full.Select(q)
+			for _, o := range found {
+				s.Add(o)
+			}
+			if full.Covers(q) || q.Name != "" && len(found) > 0 {
+				s.Read = append(s.Read, q)
+			} else {
+				g := snapshot.Gap{Input: q.Resource, Reason: "not-collected"}
+				if have := full.GapOf(q); have != nil {
+					g = *have
+				}
+				g.Query = &q
+				s.Gaps = append(s.Gaps, g)
+			}
+		}
+	}
+}
+
+// wrong compares as docs/contract.md says that an answer is judged.
+func (c testCase) wrong(d explain.Diagnosis) []string {
+	var out []string
+	if d.Verdict != c.Want.Verdict {
+		out = append(out, "verdict "+string(d.Verdict)+", want "+string(c.Want.Verdict))
+	}
+	if c.Want.Hop != "" && d.Hop != c.Want.Hop {
+		out = append(out, "hop "+string(d.Hop)+", want "+string(c.Want.Hop))
+	}
+	id := ""
+	if d.Cause != nil {
+		id = d.Cause.ID
+	}
+	if len(c.Want.Cause) > 0 && !slices.Contains(c.Want.Cause, id) {
+		out = append(out, "cause "+id+", want "+strings.Join(c.Want.Cause, " or "))
+	}
+	part, _ := json.Marshal([]any{d.Summary, d.Findings[:min(1, len(d.Findings))], d.Chains, d.Gaps})
+	for _, m := range c.Want.Mention {
+		if !regexp.MustCompile("(?i)" + m).Match(part) {
+			out = append(out, "does not mention /"+m+"/")
+		}
+	}
+	all, _ := json.Marshal(d)
+	for _, m := range c.Want.Forbid {
+		if regexp.MustCompile("(?i)" + m).Match(all) {
+			out = append(out, "says /"+m+"/")
+		}
+	}
+	return out
+}
+
+func TestCases(t *testing.T) {
+	for _, c := range loadCases(t) {
+		t.Run(c.ID, func(t *testing.T) {
+			d := walk(t, c.load(t), c.target(), c.At, nil)
+			if wrong := c.wrong(d); len(wrong) > 0 {
+				t.Errorf("%s\nsummary: %s", strings.Join(wrong, "; "), d.Summary)
+			}
+		})
+	}
+}

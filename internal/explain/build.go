@@ -9,23 +9,30 @@ import (
 // view finds out about one volume: a claim's, or where claim is empty the inline volume of the pod.
 func (w *world) view(namespace, claim string, pod *corev1.Pod, vol *corev1.Volume) *View {
 	v := &View{world: w, Namespace: namespace, ClaimName: claim, Pod: pod, Volume: vol}
-	if pod != nil {
-		v.Node = pod.Spec.NodeName
+	v.base = w.scope(v.find)
+	return v
+}
+
+// find fills in what the view's claim, pod and volume lead to.
+func (v *View) find() {
+	w := v.world
+	if v.Pod != nil {
+		v.Node = v.Pod.Spec.NodeName
 	}
-	if claim == "" {
-		if vol != nil && vol.CSI != nil {
-			v.Inline, v.Driver = vol.CSI, vol.CSI.Driver
+	if v.ClaimName == "" {
+		if v.Volume != nil && v.Volume.CSI != nil {
+			v.Inline, v.Driver = v.Volume.CSI, v.Volume.CSI.Driver
 		}
-		return v
+		return
 	}
-	v.Claim, v.claimKnown = get[*corev1.PersistentVolumeClaim](w, inClaims, namespace, claim)
+	v.Claim, v.claimKnown = get[*corev1.PersistentVolumeClaim](w, inClaims, v.Namespace, v.ClaimName)
 	if v.Claim == nil {
-		return v
+		return
 	}
 	v.PV, v.pvKnown = get[*corev1.PersistentVolume](w, inVolumes, "", v.Claim.Spec.VolumeName)
 	if v.PV != nil {
 		v.Driver, v.Handle = source(v.PV)
-		return v
+		return
 	}
 	provisioner := v.Claim.Annotations[annProvisioner]
 	if class, known := v.class(); known == Yes {
@@ -37,7 +44,6 @@ func (w *world) view(namespace, claim string, pod *corev1.Pod, vol *corev1.Volum
 	if provisioner != noProvisioner {
 		v.Driver = provisioner
 	}
-	return v
 }
 
 // translator knows which CSI driver an in-tree volume is served by; migration is unconditional since 1.31.

@@ -182,3 +182,71 @@ func TestCases(t *testing.T) {
 		})
 	}
 }
+
+// TestShuffle: the order of objects, of what was read, and of gaps does not matter.
+func TestShuffle(t *testing.T) {
+	for _, c := range loadCases(t) {
+		t.Run(c.ID, func(t *testing.T) {
+			s := c.load(t)
+			want, _ := json.Marshal(walk(t, s, c.target(), c.At, nil))
+			slices.Reverse(s.Read)
+			slices.Reverse(s.Gaps)
+			for range 3 { // maps are walked in another order each time
+				got, _ := json.Marshal(walk(t, s, c.target(), c.At, nil))
+				if string(got) != string(want) {
+					t.Fatalf("another answer for the same facts:\n%s\n%s", want, got)
+				}
+			}
+		})
+	}
+}
+
+// TestBlindfold takes away each query that an answer rests on. The answer must stay, or be another wanted one, or say that it
+// is stuck or undetermined and name the query: it may not become a different cause, nor look healthy.
+func TestBlindfold(t *testing.T) {
+	for _, c := range loadCases(t) {
+		full := c.load(t)
+		d := walk(t, full, c.target(), c.At, nil)
+		if len(c.wrong(d)) > 0 {
+			continue // TestCases says so
+		}
+		t.Run(c.ID, func(t *testing.T) {
+			for _, q := range d.Used {
+				blind := walk(t, full, c.target(), c.At, func(asked snapshot.Query) bool { return q.Includes(asked) })
+				if why := c.fooled(d, blind, q); why != "" {
+					t.Errorf("without %s: %s\nsummary: %s", q, why, blind.Summary)
+				}
+			}
+		})
+	}
+}
+
+func (c testCase) fooled(seen, blind explain.Diagnosis, q snapshot.Query) string {
+	id := func(d explain.Diagnosis) string {
+		if d.Cause == nil {
+			return ""
+		}
+		return d.Cause.ID
+	}
+	if got := id(blind); got != "" {
+		if got == id(seen) || slices.Contains(c.Want.Cause, got) {
+			return ""
+		}
+		return "cause " + got + ", was " + id(seen)
+	}
+	named := slices.ContainsFunc(blind.Gaps, func(g explain.Gap) bool {
+		return g.Input == q.Resource || g.Input == "node-report" && strings.HasPrefix(q.Resource, "nodereports")
+	})
+	switch blind.Verdict {
+	case explain.VerdictStuck, explain.VerdictUndetermined:
+		if named {
+			return ""
+		}
+		return string(blind.Verdict) + " without a gap that names it"
+	case seen.Verdict:
+		if id(seen) == "" {
+			return ""
+		}
+	}
+	return "verdict " + string(blind.Verdict) + ", was " + string(seen.Verdict)
+}

@@ -35,8 +35,8 @@ func (v *View) chain() []HopName {
 	run := func(name HopName, hop func(*View) Hop) Hop {
 		var h Hop
 		before := len(v.wanted)
-		v.scope(func() { h = hop(v) })
-		h.Hop, h.pending = name, len(v.wanted) > before && h.Status != StatusOK && h.Status != StatusSkipped
+		unread := v.scope(func() { h = hop(v) })
+		h.Hop, h.unread, h.pending = name, unread, len(v.wanted) > before && h.Status != StatusOK && h.Status != StatusSkipped
 		v.hops = append(v.hops, h)
 		return h
 	}

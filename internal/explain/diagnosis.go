@@ -148,7 +148,8 @@ type Hop struct {
 	Object *Object    `json:"object,omitempty"`
 	Note   string     `json:"note,omitempty"`
 
-	reached bool // it is this step's turn: those after the first open one are not reached
+	reached bool                    // it is this step's turn: those after the first open one are not reached
+	unread  map[snapshot.Query]bool // what the status was told without
 	// A fact without which neither the hop's status nor its causes can be told is not there yet.
 	pending bool
 }

@@ -61,7 +61,8 @@ func (a *answer) claim(namespace, name string) {
 	pods, podsKnown := a.consumers(namespace, name)
 	v := a.view(namespace, name, nil, nil)
 	a.Missing = v.claimKnown == No
-	if v.claimKnown == Unknown && len(a.wanted) > 0 {
+	if v.claimKnown == Unknown {
+		a.unseen(snapshot.Query{Resource: inClaims.Resource, Namespace: namespace, Name: name})
 		return
 	}
 	active := slices.DeleteFunc(pods, finished)
@@ -100,6 +101,9 @@ func (a *answer) pod(namespace, name string) {
 	a.eventsOf("Pod", namespace, name, "")
 	p, known := get[*corev1.Pod](a.world, inPods, namespace, name)
 	a.Missing = known == No
+	if known == Unknown {
+		a.unseen(snapshot.Query{Resource: inPods.Resource, Namespace: namespace, Name: name})
+	}
 	if known != Yes {
 		return
 	}
@@ -127,11 +131,8 @@ func (a *answer) examine(v *View) {
 		}
 		v.block = b
 		f, unknown := v.causes(b)
-		for q := range unknown {
-			a.gap(q)
-		}
-		if h.Status == StatusUnknown {
-			for q := range a.scope(func() { hopOf(b)(v) }) {
+		for _, queries := range []map[snapshot.Query]bool{unknown, v.base, h.unread} {
+			for q := range queries {
 				a.gap(q)
 			}
 		}
@@ -157,13 +158,10 @@ func (a *answer) examine(v *View) {
 	a.Chains = append(a.Chains, c)
 }
 
-func hopOf(name HopName) func(*View) Hop {
-	for _, s := range slices.Concat(setUp, sideChains, tearDown) {
-		if s.name == name {
-			return s.hop
-		}
-	}
-	return nil
+// unseen: the target itself could not be read.
+func (a *answer) unseen(q snapshot.Query) {
+	a.Verdict = VerdictUndetermined
+	a.gap(q)
 }
 
 // causes asks, for the hop at which the chain stops, the causes of that hop and of those that break it from upstream. The

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"time"
 )
 
@@ -34,6 +35,12 @@ func (v *View) chain() []HopName {
 	var blocks []HopName
 	run := func(name HopName, hop func(*View) Hop) Hop {
 		var h Hop
+		if len(v.only) > 0 && !slices.Contains(v.only, name) {
+			h = skippedHop("")
+			h.Hop = name
+			v.hops = append(v.hops, h)
+			return h
+		}
 		before := len(v.wanted)
 		unread := v.scope(func() { h = hop(v) })
 		h.Hop, h.unread, h.pending = name, unread, len(v.wanted) > before && h.Status != StatusOK && h.Status != StatusSkipped

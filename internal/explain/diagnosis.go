@@ -1,6 +1,9 @@
 package explain
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/csidoctor/csidoctor/internal/snapshot"
@@ -135,6 +138,7 @@ type Chain struct {
 	Claim  *Object `json:"claim,omitempty"`
 	Pod    *Object `json:"pod,omitempty"`
 	Node   string  `json:"node,omitempty"`
+	Driver string  `json:"driver,omitempty"` // of the CSI driver
 	Volume string  `json:"volume,omitempty"` // the PV, or the pod's volume for an inline one
 	Hops   []Hop   `json:"hops"`
 }
@@ -236,3 +240,22 @@ type Options struct {
 
 // Wanted are the queries that an answer still needs: neither read nor a gap.
 type Wanted = []snapshot.Query
+
+// NewList begins an answer about several targets.
+func NewList(s *snapshot.Snapshot) List {
+	return List{APIVersion: APIVersion, Kind: "DiagnosisList", TakenAt: s.TakenAt.UTC(), Verdict: VerdictHealthy, Items: []Diagnosis{}, Gaps: []Gap{}}
+}
+
+// Add puts an answer in, the worst first, and its gaps among the list's.
+func (l *List) Add(d Diagnosis) {
+	l.Items = append(l.Items, d)
+	l.Verdict = Worst(l.Verdict, d.Verdict)
+	slices.SortStableFunc(l.Items, func(a, b Diagnosis) int {
+		return cmp.Or(cmp.Compare(a.Verdict.Rank(), b.Verdict.Rank()), strings.Compare(a.Target.Namespace, b.Target.Namespace), strings.Compare(a.Target.Name, b.Target.Name))
+	})
+	for _, g := range d.Gaps {
+		if !slices.ContainsFunc(l.Gaps, func(h Gap) bool { return h.Input == g.Input && h.Reason == g.Reason }) {
+			l.Gaps = append(l.Gaps, g)
+		}
+	}
+}

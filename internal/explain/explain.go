@@ -107,6 +107,13 @@ func (a *answer) pod(namespace, name string) {
 	if known != Yes {
 		return
 	}
+	if !a.volumesOf(p) {
+		a.Notes = append(a.Notes, "the pod has no volume of a claim or a CSI driver")
+	}
+}
+
+// volumesOf examines each volume of a pod that a claim or a CSI driver gives; false: it has none.
+func (a *answer) volumesOf(p *corev1.Pod) bool {
 	found := false
 	for i := range p.Spec.Volumes {
 		vol := &p.Spec.Volumes[i]
@@ -114,11 +121,9 @@ func (a *answer) pod(namespace, name string) {
 			continue
 		}
 		found = true
-		a.examine(a.view(namespace, claimOfVolume(p, vol), p, vol))
+		a.examine(a.view(p.Namespace, claimOfVolume(p, vol), p, vol))
 	}
-	if !found {
-		a.Notes = append(a.Notes, "the pod has no volume of a claim or a CSI driver")
-	}
+	return found
 }
 
 // examine walks one view's chain, asks the causes where it stops, and adds what it found.
@@ -146,7 +151,7 @@ func (a *answer) examine(v *View) {
 			a.Verdict = Worst(a.Verdict, Verdict(h.Status))
 		}
 	}
-	c := Chain{Node: v.Node, Volume: v.volumeName(), Hops: v.shown()}
+	c := Chain{Node: v.Node, Driver: v.Driver, Volume: v.volumeName(), Hops: v.shown()}
 	if v.ClaimName != "" {
 		o := v.claimObject()
 		c.Claim = &o
@@ -215,7 +220,7 @@ func (v *View) shown() []Hop {
 	var out []Hop
 	for _, name := range shown {
 		h := v.hop(name)
-		optional := slices.Index(shown, name) >= slices.Index(shown, HopExpand)
+		optional := len(v.only) > 0 || slices.Index(shown, name) >= slices.Index(shown, HopExpand)
 		if optional && h.Status == StatusSkipped {
 			continue
 		}

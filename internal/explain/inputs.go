@@ -62,7 +62,7 @@ func (w *world) fetch(q snapshot.Query) ([]snapshot.Object, bool) {
 	if w.facts.Covers(q) || q.Name != "" && len(found) > 0 {
 		return found, true
 	}
-	if w.facts.GapOf(q) == nil {
+	if !w.facts.Tried(q) {
 		w.wanted[q] = true
 	}
 	w.unread[q] = true

@@ -1,4 +1,94 @@
 package explain
 
-// node asks about a node.
-func (a *answer) node(name string) {}
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+// node asks about a node: its drivers, each in a chain of the one hop that is the node's own, then every volume of its pods
+// that is not mounted or does not go.
+func (a *answer) node(name string) {
+	pods, podsKnown := list[*corev1.Pod](a.world, inPods, snapshot.Query{Fields: "spec.nodeName=" + name})
+	csiNode, csiKnown := a.csiNode(name)
+	drivers, _ := list[*storagev1.CSIDriver](a.world, inDrivers, snapshot.Query{})
+	attachments, _ := list[*storagev1.VolumeAttachment](a.world, inAttachments, snapshot.Query{})
+	_, known := a.world.node(name)
+	a.Missing = known == No
+	if known == Unknown {
+		a.unseen(snapshot.Query{Resource: inNodes.Resource, Name: name})
+	}
+	if known != Yes {
+		return
+	}
+	for resource, known := range map[string]Truth{inPods.Resource: podsKnown, inCSINodes.Resource: csiKnown} {
+		if known == Unknown {
+			a.Verdict = Worst(a.Verdict, VerdictUndetermined)
+			q := snapshot.Query{Resource: resource, Name: name}
+			if resource == inPods.Resource {
+				q = snapshot.Query{Resource: resource, Fields: "spec.nodeName=" + name}
+			}
+			a.gap(q)
+		}
+	}
+	if ok, condition := a.nodeReady(name); ok == No {
+		since := "never was"
+		if condition != nil {
+			since = fmt.Sprintf("is %s since %s (%s)", condition.Status, condition.LastTransitionTime.UTC().Format("2006-01-02T15:04:05Z"), condition.Reason)
+		}
+		a.Notes = append(a.Notes, "the node's Ready condition "+since+": its kubelet confirms nothing")
+		a.Verdict = Worst(a.Verdict, VerdictDegraded)
+	}
+	slots := map[string]int{}
+	for _, at := range attachments {
+		if at.Spec.NodeName == name {
+			slots[at.Spec.Attacher]++
+		}
+	}
+	for _, driver := range a.driversOf(name, csiNode, drivers, pods) {
+		v := &View{world: a.world, Driver: driver, Node: name, only: []HopName{HopRegister}}
+		a.examine(v)
+		if entry, known := v.registered(name); known == Yes && entry.Allocatable != nil && entry.Allocatable.Count != nil {
+			hop := &a.Chains[len(a.Chains)-1].Hops[0]
+			hop.Note = strings.TrimPrefix(fmt.Sprintf("%s; %d of %d volumes attached", hop.Note, slots[driver], *entry.Allocatable.Count), "; ")
+		}
+	}
+	sortByCreation(pods)
+	for _, p := range pods {
+		if finished(p) && p.DeletionTimestamp == nil || ready(p) && p.DeletionTimestamp == nil {
+			continue
+		}
+		a.volumesOf(p)
+	}
+}
+
+// driversOf are the drivers that a node has or should have: those in its CSINode, those whose node plugin runs there, and
+// those that its pods' inline volumes name.
+func (a *answer) driversOf(node string, csiNode *storagev1.CSINode, all []*storagev1.CSIDriver, pods []*corev1.Pod) []string {
+	var out []string
+	if csiNode != nil {
+		for _, d := range csiNode.Spec.Drivers {
+			out = append(out, d.Name)
+		}
+	}
+	for _, d := range all {
+		v := &View{world: a.world, Driver: d.Name, Node: node}
+		if plugins, _ := v.pluginPods(node); len(plugins) > 0 {
+			out = append(out, d.Name)
+		}
+	}
+	for _, p := range pods {
+		for _, vol := range p.Spec.Volumes {
+			if vol.CSI != nil && !finished(p) {
+				out = append(out, vol.CSI.Driver)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

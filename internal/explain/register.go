@@ -2,6 +2,7 @@ package explain
 
 import (
 	"regexp"
+	"time"
 )
 
 // The words of kubelet and gRPC when a registered driver's socket does not answer, and when the driver is not registered.
@@ -35,7 +36,10 @@ func registerHop(v *View) Hop {
 	case known == Unknown:
 		return unknownHop(&o, "which drivers the node has could not be read")
 	}
-	since := v.Pod.CreationTimestamp.Time
+	var since time.Time
+	if v.Pod != nil {
+		since = v.Pod.CreationTimestamp.Time
+	}
 	if n, known := v.node(v.Node); known == Yes {
 		since = n.CreationTimestamp.Time // a young node still starts its drivers
 	}

@@ -52,6 +52,7 @@ type View struct {
 	Handle     string // the volume's handle, translated for an in-tree volume
 	Node       string // where the pod is
 
+	only  []HopName               // the chain is these hops; empty: all
 	base  map[snapshot.Query]bool // what was unread when the view was made
 	hops  []Hop
 	block HopName // the first hop, in causal order, that is its turn and not in order; empty: none

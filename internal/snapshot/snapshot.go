@@ -243,14 +243,26 @@ func (s *Snapshot) Covers(q Query) bool {
 	return false
 }
 
-// GapOf finds the gap that explains why a query was not answered; nil when none does.
+// GapOf finds the gap that explains why a query was not answered: its own, else one of a query that includes it, or of the
+// whole resource. Nil when none does.
 func (s *Snapshot) GapOf(q Query) *Gap {
+	var wider *Gap
 	for i, g := range s.Gaps {
-		if g.Query != nil && g.Query.Includes(q) || g.Query == nil && g.Input == q.Resource {
+		switch {
+		case g.Query != nil && *g.Query == q:
 			return &s.Gaps[i]
+		case g.Query != nil && g.Query.Includes(q) || g.Query == nil && g.Input == q.Resource:
+			wider = &s.Gaps[i]
 		}
 	}
-	return nil
+	return wider
+}
+
+// Tried tells whether a query was put and not answered. That a wider one was refused does not count: who may not list a
+// kind may still get one object of it.
+func (s *Snapshot) Tried(q Query) bool {
+	g := s.GapOf(q)
+	return g != nil && (g.Query == nil || *g.Query == q)
 }
 
 // Newest is the latest moment that any object knows: what TakenAt is when the input does not say.

@@ -19,6 +19,13 @@ func (v *View) find() {
 	if v.Pod != nil {
 		v.Node = v.Pod.Spec.NodeName
 	}
+	if v.Node != "" && !mounted(v.Pod) {
+		w.ahead(func() {
+			v.node(v.Node)
+			v.csiNode(v.Node)
+			v.consumers(v.Namespace, v.ClaimName)
+		})
+	}
 	if v.ClaimName == "" {
 		if v.Volume != nil && v.Volume.CSI != nil {
 			v.Inline, v.Driver = v.Volume.CSI, v.Volume.CSI.Driver

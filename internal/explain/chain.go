@@ -48,7 +48,7 @@ func (v *View) chain() []HopName {
 		return h
 	}
 	open := func(h Hop) bool { return h.Status != StatusOK && h.Status != StatusSkipped }
-	stopped := false
+	stopped := v.Pod != nil && v.Pod.DeletionTimestamp != nil // a terminating pod is not set up any more
 	for _, s := range setUp {
 		if h := run(s.name, s.hop); open(h) && h.reached && !stopped {
 			stopped, blocks = true, append(blocks, s.name)

@@ -68,7 +68,7 @@ func (a *answer) claim(namespace, name string) {
 	active := slices.DeleteFunc(pods, finished)
 	if len(active) == 0 {
 		if podsKnown == Unknown {
-			a.gap(snapshot.Query{Resource: inPods.Resource, Namespace: namespace})
+			a.unseen(snapshot.Query{Resource: inPods.Resource, Namespace: namespace}) // a pod may wait for it
 		}
 		a.examine(v)
 		return
@@ -163,9 +163,9 @@ func (a *answer) examine(v *View) {
 	a.Chains = append(a.Chains, c)
 }
 
-// unseen: the target itself could not be read.
+// unseen: the target itself, or whether a pod uses it, could not be read.
 func (a *answer) unseen(q snapshot.Query) {
-	a.Verdict = VerdictUndetermined
+	a.Verdict = Worst(a.Verdict, VerdictUndetermined)
 	a.gap(q)
 }
 

@@ -20,6 +20,9 @@ func truth(b bool) Truth {
 // not turns Yes and No round.
 func (t Truth) not() Truth { return Yes - t }
 
+// read tells whether an answer was there, be it yes or no.
+func read(t Truth) Truth { return truth(t != Unknown) }
+
 // and is the lesser of the two, or the greater: No wins an and, Yes wins an or, Unknown stands between.
 func (t Truth) and(u Truth) Truth { return min(t, u) }
 func (t Truth) or(u Truth) Truth  { return max(t, u) }

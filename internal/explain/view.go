@@ -35,6 +35,15 @@ func (w *world) scope(f func()) map[snapshot.Query]bool {
 	return inner
 }
 
+// ahead asks for what will be needed next, to save a round. That something of it is unread is of no account here: what needs
+// it will meet it again.
+func (w *world) ahead(f func()) {
+	outer := w.unread
+	w.unread = map[snapshot.Query]bool{}
+	f()
+	w.unread = outer
+}
+
 // View is one volume on its way to one pod: what a hop or a cause is asked about. Without a consumer Pod is nil; for an
 // inline volume Claim and PV are nil and Inline is set.
 type View struct {
@@ -191,8 +200,15 @@ func podCondition(p *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition
 	return nil
 }
 
-// mounted: kubelet makes a sandbox and containers only after all volumes are mounted, so any sign of one proves it.
+// reasonLimit is the status.reason of a pod that kubelet rejected for want of an attach slot (pkg/kubelet rejectPod).
+const reasonLimit = "VolumeAttachmentLimitExceeded"
+
+// mounted: kubelet makes a sandbox and containers only after all volumes are mounted, so any sign of one proves it. A pod that
+// is finished waits for no mount either.
 func mounted(p *corev1.Pod) bool {
+	if finished(p) {
+		return p.Status.Reason != reasonLimit
+	}
 	if c := podCondition(p, corev1.PodReadyToStartContainers); c != nil && c.Status == corev1.ConditionTrue {
 		return true
 	}

@@ -434,6 +434,11 @@ func registerNotRegistered(v *View) (Finding, Truth) {
 	if len(p.Pods) == 0 {
 		return Finding{}, min(p.known.not(), Unknown)
 	}
+	if _, known := v.registered(v.Node); known == Unknown {
+		if t := v.mountTrouble(); t == nil || !notRegistered.MatchString(t.Text) {
+			return Finding{}, Unknown
+		}
+	}
 	pod := p.Pods[0]
 	f := v.pluginFinding(v.Node, fmt.Sprintf("Pod %s/%s of the driver %s runs on node %s, and the kubelet there has no registration of the driver.", pod.Namespace, pod.Name, v.Driver, v.Node),
 		fact(ref(pod), "status.phase", string(pod.Status.Phase), pod.CreationTimestamp.Time))

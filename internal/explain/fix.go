@@ -5,11 +5,11 @@ import "strings"
 // kubectl builds a command to paste: every word quoted for POSIX sh, the user's own --context and --kubeconfig repeated.
 func (w *world) command(words ...string) string {
 	all := append([]string{"kubectl"}, w.kubectl...)
-	return shell(append(all, words...)...)
+	return Shell(append(all, words...)...)
 }
 
-// shell quotes words for POSIX sh, on one line: control characters, which no name of Kubernetes has, become "?".
-func shell(words ...string) string {
+// Shell quotes words for POSIX sh, on one line: control characters, which no name of Kubernetes has, become "?".
+func Shell(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
 		quoted[i] = quote(w)
@@ -53,5 +53,5 @@ func (w *world) act(danger Danger, unless, text string, words ...string) Step {
 
 // onNode is a command for the node's shell, said with the node's name.
 func onNode(node, text string, words ...string) Step {
-	return Step{Text: "On node " + node + ": " + text, Command: shell(words...), Danger: DangerNone}
+	return Step{Text: "On node " + node + ": " + text, Command: Shell(words...), Danger: DangerNone}
 }

@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"internal/tools/dist":   {},
 	"internal/tools/fuzz":   {},
 	"internal/tools/gotest": {},
+	"internal/tools/rbac":   {"internal/explain"},
 }
 
 // neverReach says what a package must not depend on, not even through others.

@@ -4,8 +4,10 @@
 package snapshot
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,38 +73,73 @@ func VendorResource(gk schema.GroupKind) string {
 // Decode turns one JSON object with apiVersion and kind into its typed form where Kinds has it, else an unstructured one.
 // An events.k8s.io event becomes the core event that it is another view of. Secrets and lists are the caller's to sort out.
 func Decode(raw []byte) (Object, error) {
-	var head struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-	}
-	if err := json.Unmarshal(raw, &head); err != nil {
+	head, err := Identify(raw)
+	if err != nil {
 		return nil, err
 	}
-	gv, err := schema.ParseGroupVersion(head.APIVersion)
-	if err != nil || head.Kind == "" || gv.Version == "" {
-		return nil, fmt.Errorf("no Kubernetes object: apiVersion %q, kind %q", head.APIVersion, head.Kind)
+	if head.Empty() {
+		return nil, errors.New("no Kubernetes object: it has no apiVersion or no kind")
 	}
-	gk := schema.GroupKind{Group: gv.Group, Kind: head.Kind}
+	return DecodeAs(raw, head)
+}
+
+// DecodeAs is Decode of an object that has been identified.
+func DecodeAs(raw []byte, kind schema.GroupVersionKind) (Object, error) {
+	gk := kind.GroupKind()
 	if gk == (schema.GroupKind{Group: "events.k8s.io", Kind: "Event"}) {
 		var e eventsv1.Event
 		if err := json.Unmarshal(raw, &e); err != nil {
-			return nil, fmt.Errorf("%s: %w", head.Kind, err)
+			return nil, fmt.Errorf("%s: %w", kind.Kind, err)
 		}
 		return coreEvent(&e), nil
 	}
 	if k := KindOf(gk); k != nil {
 		o := k.New()
 		if err := json.Unmarshal(raw, o); err != nil {
-			return nil, fmt.Errorf("%s: %w", head.Kind, err)
+			return nil, fmt.Errorf("%s: %w", kind.Kind, err)
 		}
 		o.GetObjectKind().SetGroupVersionKind(k.Group.WithVersion(k.Version))
 		return o, nil
 	}
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(raw); err != nil {
-		return nil, fmt.Errorf("%s: %w", head.Kind, err)
+		return nil, fmt.Errorf("%s: %w", kind.Kind, err)
 	}
 	return u, nil
+}
+
+// Identify reads apiVersion and kind of a JSON object, and no further than it must: they stand first in nearly every object.
+// The fields of what is no Kubernetes object are empty.
+func Identify(raw []byte) (schema.GroupVersionKind, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return schema.GroupVersionKind{}, err
+	}
+	var apiVersion, kind any
+	for (apiVersion == nil || kind == nil) && dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return schema.GroupVersionKind{}, err
+		}
+		var skipped json.RawMessage
+		into := any(&skipped)
+		switch key {
+		case "apiVersion":
+			into = &apiVersion
+		case "kind":
+			into = &kind
+		}
+		if err := dec.Decode(into); err != nil {
+			return schema.GroupVersionKind{}, err
+		}
+	}
+	v, _ := apiVersion.(string)
+	k, _ := kind.(string)
+	gv, err := schema.ParseGroupVersion(v)
+	if err != nil || gv.Version == "" || k == "" {
+		return schema.GroupVersionKind{}, nil
+	}
+	return gv.WithKind(k), nil
 }
 
 // coreEvent converts as the API server does between its two event APIs (pkg/apis/events/v1/conversion.go).

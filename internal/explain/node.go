@@ -63,8 +63,42 @@ func (a *answer) node(name string) {
 		if finished(p) && p.DeletionTimestamp == nil || ready(p) && p.DeletionTimestamp == nil {
 			continue
 		}
-		a.volumesOf(p)
+		own := &answer{world: a.world, gaps: map[snapshot.Query]bool{}}
+		own.Verdict = VerdictHealthy
+		own.volumesOf(p)
+		a.Chains = append(a.Chains, own.Chains...)
+		if !own.nodesOwn() {
+			continue // stuck for another reason: listed, not counted
+		}
+		a.Verdict = Worst(a.Verdict, own.Verdict)
+		for _, f := range own.Findings {
+			a.add(f)
+		}
+		for q := range own.gaps {
+			a.gap(q)
+		}
 	}
+}
+
+// nodesOwn: what was found lies at a hop whose owner is on the node.
+func (a *answer) nodesOwn() bool {
+	onNode := []HopName{HopRegister, HopStage, HopPublish, HopStart, HopUnpublish, HopUnstage, HopDetach}
+	for _, f := range a.Findings {
+		if slices.Contains(onNode, f.Hop) || f.Cause == "attach/limit-reached" || f.Cause == "attach/node-unknown" || f.Cause == "attach/not-published-to-node" {
+			return true
+		}
+	}
+	if len(a.Findings) > 0 {
+		return false
+	}
+	for _, c := range a.Chains {
+		for _, h := range c.Hops {
+			if h.reached && h.Status != StatusOK && h.Status != StatusSkipped && slices.Contains(onNode, h.Hop) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // driversOf are the drivers that a node has or should have: those in its CSINode, those whose node plugin runs there, and

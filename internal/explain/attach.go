@@ -14,49 +14,93 @@ func attachHop(v *View) Hop {
 	switch {
 	case v.Inline != nil || v.Driver == "":
 		return skippedHop("")
-	case v.Pod == nil || v.Node == "" || !v.passed(HopClaim, HopProvision, HopBind):
-		if v.Pod == nil {
-			return skippedHop("no pod uses it")
-		}
+	case v.Pod == nil:
+		return skippedHop("no pod uses it")
+	case v.Node == "" || !v.passed(HopClaim, HopProvision, HopBind):
 		return laterHop("")
 	case mounted(v.Pod):
 		return okHop("")
 	}
-	a, known := v.attachment(v.Node)
+	at, known := v.attachment(v.Node)
 	required := v.attachRequired()
-	scheduled := v.scheduledAt()
-	switch {
-	case known == Yes && a.DeletionTimestamp != nil:
-		o := ref(a)
-		return v.openHop(a.DeletionTimestamp.Time, normalAttach, o, "the VolumeAttachment is being deleted")
-	case known == Yes && a.Status.Attached:
-		o := ref(a)
-		if v.listedAttached(v.Node) == No {
-			return v.openHop(a.CreationTimestamp.Time, normalAttach, o, "attached, and the node was not told")
+	v.ahead(func() {
+		v.attachEvent()
+		if required != No && v.age(v.scheduledAt()) > 10*time.Second {
+			v.holders()
+			v.sidecar(attacherSidecar)
 		}
-		return okHop("")
-	case known == Yes && a.Status.AttachError != nil:
-		t := v.attachTrouble(a)
-		return v.troubledHop(t, v.settled(t), "ControllerPublishVolume fails")
-	case known == Yes && untouched(a):
-		return v.openHop(a.CreationTimestamp.Time, normalUntouched, ref(a), "no attacher has taken it up")
-	case known == Yes:
-		return v.openHop(a.CreationTimestamp.Time, normalAttach, ref(a), "attaching")
+	})
+	o := Object{Kind: "VolumeAttachment", Name: attachmentName(v.Handle, v.Driver, v.Node)}
+	switch {
 	case required == No:
 		return skippedHop("the driver does not attach")
+	case v.Pod.Status.Reason == reasonLimit:
+		return Hop{Status: StatusStuck, Since: moment(v.scheduledAt()), Object: &o, Note: "kubelet rejected the pod: no attach slot was free", reached: true}
+	case known == Yes && at.DeletionTimestamp != nil:
+		return v.openHop(at.DeletionTimestamp.Time, normalAttach, o, "the VolumeAttachment is being deleted")
+	case known == Yes && at.Status.Attached && v.otherMachine(at) == Yes:
+		return v.openHop(v.scheduledAt(), normalAttach, o, "attached to another machine of the node's name")
+	case known == Yes && at.Status.Attached:
+		if t := v.mountTrouble(); v.listedAttached(v.Node) == No && (t == nil || waitForAttach.MatchString(t.Text)) {
+			return v.openHop(latest(at.CreationTimestamp.Time, v.scheduledAt()), normalAttach, o, "attached, and the node was not told")
+		}
+		return okHop("")
+	case known == Yes && at.Status.AttachError != nil && v.cured(at):
+		return v.openHop(at.Status.AttachError.Time.Time, attacherBackoff, o, "the driver has registered since the last try")
+	case known == Yes && at.Status.AttachError != nil:
+		t := v.attachTrouble(at)
+		return v.troubledHop(t, v.settled(t), "ControllerPublishVolume fails")
+	case known == Yes && untouched(at):
+		return v.openHop(at.CreationTimestamp.Time, normalUntouched, o, "no attacher has taken it up")
+	case known == Yes:
+		return v.openHop(at.CreationTimestamp.Time, normalAttach, o, "attaching")
 	}
 	if t := v.mountTrouble(); t != nil && !waitForAttach.MatchString(t.Text) {
 		return okHop("kubelet is past it")
 	}
-	o := Object{Kind: "VolumeAttachment", Name: attachmentName(v.Handle, v.Driver, v.Node)}
-	if t := v.attachEvent(); t != nil {
+	held, heldKnown := v.holders()
+	t := v.attachEvent()
+	switch {
+	case t != nil && multiAttach.MatchString(t.Text) && heldKnown == Yes && len(held) == 0:
+		return v.openHop(latest(v.scheduledAt(), t.At), normalAttach, o, "no node holds the volume any more, and there is no VolumeAttachment")
+	case t != nil:
 		return v.troubledHop(t, v.settled(t), "not attached")
 	}
 	if known == Unknown || required == Unknown {
 		return unknownHop(&o, "whether it is attached could not be read")
 	}
-	return v.openHop(scheduled, normalAttach, o, "there is no VolumeAttachment")
+	return v.openHop(v.scheduledAt(), normalAttach, o, "there is no VolumeAttachment")
 }
+
+// cured: the last try failed since the driver was not registered, and it is now. The attacher is in back-off.
+func (v *View) cured(at *storagev1.VolumeAttachment) bool {
+	_, known := v.registered(v.Node)
+	return known == Yes && notRegistered.MatchString(at.Status.AttachError.Message)
+}
+
+// otherMachine: the volume was attached to a machine that had the node's name before: the attacher noted another node id
+// than the driver tells now.
+func (v *View) otherMachine(at *storagev1.VolumeAttachment) Truth {
+	id := at.Annotations[annNodeID]
+	if id == "" {
+		return No
+	}
+	entry, known := v.registered(at.Spec.NodeName)
+	if known != Yes {
+		return known
+	}
+	return truth(entry.NodeID != id)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// multiAttach: the attach-detach controller waits for another node to let the volume go; up to 1.36, and since.
+var multiAttach = regexp.MustCompile(`Multi-Attach error for volume|Waiting for detach for volume`)
 
 var waitForAttach = regexp.MustCompile(`WaitForAttach failed|failed to get volume attachment|is not attached for volume attachment`)
 
@@ -111,5 +155,3 @@ func (v *View) scheduledAt() time.Time {
 	}
 	return v.Pod.CreationTimestamp.Time
 }
-
-var attachCauses = []Cause{}

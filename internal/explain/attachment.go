@@ -37,6 +37,9 @@ func attacherFinalizer(driver string) string { return "external-attacher/" + san
 
 // attachment is the VolumeAttachment of the view's volume to a node, got by its computed name.
 func (v *View) attachment(node string) (*storagev1.VolumeAttachment, Truth) {
+	if v.PV == nil && v.pvKnown == Unknown {
+		return nil, Unknown
+	}
 	if v.Driver == "" || v.Handle == "" || node == "" {
 		return nil, No
 	}

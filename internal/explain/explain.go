@@ -145,7 +145,7 @@ func (a *answer) examine(v *View) {
 		case f != nil:
 			v.setStatus(b, f.Status, f.Until)
 			a.add(*f)
-		case h.Status == StatusUnknown || h.Status == StatusWaiting && len(unknown) > 0:
+		case h.Status == StatusUnknown || h.Status == StatusWaiting && len(unknown)+len(v.base) > 0:
 			a.Verdict = Worst(a.Verdict, VerdictUndetermined)
 		default:
 			a.Verdict = Worst(a.Verdict, Verdict(h.Status))

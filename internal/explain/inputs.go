@@ -39,6 +39,8 @@ var (
 	inSnapshots    = Input{"volumesnapshots.snapshot.storage.k8s.io", []string{"get", "list"}, "sources of claims, and what holds a volume"}
 	inContents     = Input{"volumesnapshotcontents.snapshot.storage.k8s.io", []string{"get", "list"}, "the state of a snapshot in the backend"}
 	inSnapClasses  = Input{"volumesnapshotclasses.snapshot.storage.k8s.io", []string{"get", "list"}, "how snapshots are made"}
+	inRoles        = Input{"clusterroles.rbac.authorization.k8s.io", []string{"list"}, "whether a sidecar may do its work"}
+	inBindings     = Input{"clusterrolebindings.rbac.authorization.k8s.io", []string{"list"}, "which roles a sidecar has"}
 	inReports      = Input{Resource: "nodereports.csidoctor.dev", Why: "the node's sockets, mounts and devices"}
 	inLogs         = Input{Resource: "logexcerpts.csidoctor.dev", Why: "lines of the driver's logs"}
 )
@@ -46,7 +48,7 @@ var (
 // Inputs is the table.
 var Inputs = []Input{inClaims, inVolumes, inPods, inNodes, inEvents, inNamespaces, inQuotas, inLimitRanges, inClasses, inAttachments,
 	inDrivers, inCSINodes, inCapacities, inAttributes, inLeases, inDaemonSets, inDeployments, inStatefulSets, inReplicaSets, inJobs,
-	inCronJobs, inSnapshots, inContents, inSnapClasses, inReports, inLogs}
+	inCronJobs, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inReports, inLogs}
 
 // group splits a resource into its API group and plural.
 func (in Input) group() (group, plural string) {

@@ -172,6 +172,9 @@ func registerInProgress(v *View) (Finding, Truth) {
 	if !v.at(HopRegister) {
 		return Finding{}, No
 	}
+	if _, known := v.registered(v.Node); known == Unknown && v.mountTrouble() == nil {
+		return Finding{}, Unknown
+	}
 	node, known := v.node(v.Node)
 	p := v.plugin(v.Node)
 	since, what := time.Time{}, ""
@@ -403,7 +406,7 @@ func (v *View) restartPlugin(node string) []Step {
 	pod := p.Pods[0]
 	return []Step{
 		v.look("Read what the driver said last on the node, and see whether its mounts are FUSE mounts served from inside its container", "-n", pod.Namespace, "logs", pod.Name, "--all-containers", "--tail=100"),
-		v.act(DangerDisruptive, "the driver's volumes on the node are FUSE mounts that live in the plugin's container", "Let the DaemonSet make the plugin's pod on the node anew", "-n", pod.Namespace, "delete", "pod", pod.Name),
+		v.act(DangerDisruptive, "no volume of the driver on the node is a FUSE mount that is served from inside its container", "Let the DaemonSet make the plugin's pod on the node anew", "-n", pod.Namespace, "delete", "pod", pod.Name),
 	}
 }
 

@@ -1,0 +1,133 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// holder is a node that holds the view's volume by a VolumeAttachment, and what is known of it.
+type holder struct {
+	At    *storagev1.VolumeAttachment
+	Name  string       // of the node
+	Node  *corev1.Node // nil: gone, or not to be seen
+	known Truth        // of the Node object
+	Ready Truth        // No also for a node that is gone; Unknown: not to be seen
+	Since time.Time    // since when it is not ready; zero: unknown
+	Why   Evidence     // of Ready being No
+	Pods  []*corev1.Pod
+	InUse Truth // its kubelet says that it still has the volume
+}
+
+// leaving: the attachment is being deleted.
+func (h holder) leaving() bool { return h.At.DeletionTimestamp != nil }
+
+// running are the holder's pods that nobody asked to go.
+func (h holder) running() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(h.Pods), func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+}
+
+// dying are the holder's pods that are terminating.
+func (h holder) dying() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(h.Pods), func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })
+}
+
+// exclusive: the attach-detach controller attaches the volume to one node only (pkg/volume/util IsMultiAttachAllowed).
+func (v *View) exclusive() bool {
+	if v.PV == nil || len(v.PV.Spec.AccessModes) == 0 {
+		return false
+	}
+	return !slices.Contains(v.PV.Spec.AccessModes, corev1.ReadWriteMany) && !slices.Contains(v.PV.Spec.AccessModes, corev1.ReadOnlyMany)
+}
+
+// holders are the nodes other than the view's that hold its volume, by name. Yes: these are all.
+func (v *View) holders() ([]holder, Truth) {
+	all, known := v.attachments()
+	users, usersKnown := v.consumers(v.Namespace, v.ClaimName)
+	var out []holder
+	for _, at := range all {
+		if at.Spec.NodeName == v.Node {
+			continue
+		}
+		h := holder{At: at, Name: at.Spec.NodeName}
+		for _, p := range users {
+			if p.Spec.NodeName == h.Name && !finished(p) {
+				h.Pods = append(h.Pods, p)
+			}
+		}
+		h.Node, h.known = v.node(h.Name)
+		h.InUse = v.inUse(h.Name)
+		v.readiness(&h)
+		out = append(out, h)
+	}
+	slices.SortFunc(out, func(a, b holder) int { return strings.Compare(a.Name, b.Name) })
+	return out, known.and(usersKnown)
+}
+
+// readiness judges a holder's node by its object, or where that is not to be seen by what was said of its pods.
+func (v *View) readiness(h *holder) {
+	ready, condition := v.nodeReady(h.Name)
+	h.Ready = ready
+	o := Object{Kind: "Node", Name: h.Name}
+	switch {
+	case ready == No && condition != nil:
+		h.Since = condition.LastTransitionTime.Time
+		h.Why = fact(o, "status.conditions[Ready]", string(condition.Status)+" "+condition.Reason, h.Since)
+	case ready == No && h.known == No:
+		h.Why = fact(o, "metadata", "the node does not exist", time.Time{})
+		events, _ := v.eventsOf("Node", "", h.Name, "")
+		for _, r := range slices.Backward(events) {
+			if r.Reason == "RemovingNode" || r.Reason == "DeletingNode" {
+				h.Since, h.Why = r.Last, r.evidence()
+				break
+			}
+		}
+	case ready == No:
+		h.Why = fact(o, "status.conditions", "has no Ready condition", time.Time{})
+	case ready == Unknown:
+		for _, p := range h.Pods {
+			events, _ := v.eventsOf("Pod", p.Namespace, p.Name, string(p.UID))
+			for _, r := range events {
+				if r.Reason == "NodeNotReady" {
+					h.Ready, h.Since, h.Why = No, r.First, r.evidence()
+				}
+			}
+		}
+	}
+}
+
+// outOfService: somebody declared the node dead, so its volumes are detached without its consent.
+func (h holder) outOfService() bool {
+	return h.Node != nil && slices.ContainsFunc(h.Node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+}
+
+// leavings are the volume's VolumeAttachments that are being deleted, the view's own node's too, oldest deletion first.
+func (v *View) leavings() ([]*storagev1.VolumeAttachment, Truth) {
+	all, known := v.attachments()
+	out := slices.DeleteFunc(slices.Clone(all), func(at *storagev1.VolumeAttachment) bool { return at.DeletionTimestamp == nil })
+	slices.SortStableFunc(out, func(a, b *storagev1.VolumeAttachment) int {
+		return a.DeletionTimestamp.Compare(b.DeletionTimestamp.Time)
+	})
+	return out, known
+}
+
+func podNames(pods []*corev1.Pod) string {
+	var out []string
+	for _, p := range pods {
+		out = append(out, p.Namespace+"/"+p.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+// gone is the last moment at which the holder's pods can have gone: the force-detach timer of the attach-detach controller
+// runs from then on, and no object tells it (pkg/controller/volume/attachdetach, ReconcilerMaxWaitForUnmountDuration).
+func (v *View) goneBy(h holder) time.Time {
+	latest := h.Since
+	if v.Pod != nil && v.Pod.CreationTimestamp.After(latest) {
+		latest = v.Pod.CreationTimestamp.Time
+	}
+	return latest
+}

@@ -1,0 +1,160 @@
+package collect_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csidoctor/csidoctor/internal/collect"
+	"github.com/csidoctor/csidoctor/internal/collect/apitest"
+	"github.com/csidoctor/csidoctor/internal/explain"
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+const (
+	maxRequestsHealthy = 12 // a claim that works is asked about often, by scripts too
+	maxRequests        = 32 // up to ten consumers on as many nodes
+)
+
+// Every case, served over HTTP to the real client, gets the answer that its files get, for few requests.
+func TestCasesFromACluster(t *testing.T) {
+	dirs, err := filepath.Glob("../../testdata/cases/*/case.json")
+	if err != nil || len(dirs) == 0 {
+		t.Fatal("no cases:", err)
+	}
+	for _, file := range dirs {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			full, target, at := loadCase(t, dir)
+			ask := func(s *snapshot.Snapshot) explain.Wanted {
+				_, w := explain.Explain(s, target, explain.Options{Now: at})
+				return w
+			}
+			diagnose := func(src collect.Source) (explain.Diagnosis, collect.Stats) {
+				s, stats, err := collect.Walk(t.Context(), src, nil, ask)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d, _ := explain.Explain(s, target, explain.Options{Now: at})
+				for _, g := range s.Gaps {
+					if g.Reason == "truncated" {
+						t.Errorf("still wanted after %d rounds: %s", stats.Rounds, g.Query)
+					}
+				}
+				return d, stats
+			}
+			recorded := apitest.AsRecorded(full)
+			server := apitest.Start(t, full, apitest.Options{Now: full.TakenAt, Forbid: func(q snapshot.Query) string {
+				if !inRole(q) {
+					t.Errorf("deploy/rbac.yaml does not allow %s", q)
+				}
+				return recorded(q)
+			}})
+			l := live(t, server)
+			got, stats := diagnose(l)
+			want, _ := diagnose(collect.Files(full))
+			ignore := cmpopts.IgnoreUnexported(explain.Hop{})
+			if diff := gocmp.Diff(want, got, ignore); diff != "" {
+				t.Errorf("files (-) and cluster (+) differ:\n%s", diff)
+			}
+			limit := maxRequests
+			if got.Verdict == explain.VerdictHealthy {
+				limit = maxRequestsHealthy
+			}
+			if l.Requests() > limit {
+				t.Errorf("%d requests in %d rounds, at most %d: %v", l.Requests(), stats.Rounds, limit, server.Asked())
+			}
+		})
+	}
+}
+
+func inRole(q snapshot.Query) bool {
+	verb := "list"
+	if q.Name != "" {
+		verb = "get"
+	}
+	return slices.ContainsFunc(explain.Inputs, func(in explain.Input) bool { return in.Resource == q.Resource && slices.Contains(in.Verbs, verb) })
+}
+
+// The objects of all cases come over the wire as they are in the files, whatever form they travel in.
+func TestObjectsOverTheWire(t *testing.T) {
+	dirs, err := filepath.Glob("../../testdata/cases/*")
+	if err != nil || len(dirs) == 0 {
+		t.Fatal("no cases:", err)
+	}
+	all := snapshot.New()
+	for _, dir := range dirs {
+		s, _, _ := loadCase(t, dir)
+		for _, gk := range s.GroupKinds() {
+			for _, o := range s.All(gk) {
+				all.Add(o)
+			}
+		}
+	}
+	l := live(t, apitest.Start(t, all, apitest.Options{Uncached: true}))
+	seen := 0
+	for _, k := range snapshot.Kinds {
+		if k.Group.Group == "csidoctor.dev" {
+			continue
+		}
+		q := snapshot.Query{Resource: k.Resource}
+		a := l.Fetch(t.Context(), q)
+		if a.Gap != nil {
+			t.Errorf("%s: %+v", q, a.Gap)
+		}
+		seen += len(a.Objects)
+		// Protobuf has no place for an empty list, nor for the kind of an object inside another.
+		if diff := gocmp.Diff(all.Select(q), a.Objects, cmpopts.EquateEmpty(), gocmp.FilterPath(insideSet, gocmp.Ignore())); diff != "" {
+			t.Errorf("%s: files (-) and wire (+) differ:\n%s", q, diff)
+		}
+	}
+	t.Log(seen, "objects")
+}
+
+func insideSet(p gocmp.Path) bool {
+	return strings.Contains(p.GoString(), "VolumeClaimTemplates") && p.Last().Type() == reflect.TypeFor[metav1.TypeMeta]()
+}
+
+func loadCase(t *testing.T, dir string) (*snapshot.Snapshot, explain.Target, time.Time) {
+	t.Helper()
+	var c struct {
+		Args []string
+		At   time.Time
+	}
+	var collection snapshot.Collection
+	var objects struct{ Items []json.RawMessage }
+	for name, into := range map[string]any{"case.json": &c, "collection.json": &collection, "cluster.json": &objects} {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(raw, into); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	s := snapshot.New()
+	s.TakenAt, s.Server, s.Read, s.Gaps, s.Recorded = collection.TakenAt, collection.Server.Version, collection.Read, collection.Gaps, true
+	for _, raw := range objects.Items {
+		o, err := snapshot.Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Add(o)
+	}
+	kinds := map[string]string{"pvc": "PersistentVolumeClaim", "pod": "Pod", "pv": "PersistentVolume", "node": "Node", "snapshot": "VolumeSnapshot"}
+	target := explain.Target{Kind: kinds[c.Args[0]], Name: c.Args[1]}
+	if i := slices.Index(c.Args, "-n"); i > 0 {
+		target.Namespace = c.Args[i+1]
+	}
+	return s, target, c.At
+}

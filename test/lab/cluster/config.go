@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/csidoctor/csidoctor/test/lab/driver"
+)
+
+// KubeletRoot is where kubelet keeps its files, in the run's own mount namespace.
+const KubeletRoot = "/var/lib/kubelet"
+
+// Topology is where the node is, for drivers that know one.
+var Topology = map[string]string{"lab.csidoctor.dev/zone": "zone-a"}
+
+// DriverServer is what the process "driver" serves.
+func (c *Cluster) DriverServer() *driver.Server {
+	return &driver.Server{Node: Node, State: filepath.Join(c.Dir, "volumes"), KubeletRoot: KubeletRoot, Sockets: filepath.Join(c.Dir, "csi")}
+}
+
+// configure writes the files that the programs read.
+func (s *supervisor) configure() error {
+	var err error
+	if s.ports, err = freePorts("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"); err != nil {
+		return err
+	}
+	admin, node := rand.Text(), rand.Text()
+	key, err := serviceAccountKey()
+	if err != nil {
+		return err
+	}
+	files := map[string]string{
+		"sa.key":             key,
+		"tokens.csv":         fmt.Sprintf("%s,admin,admin,system:masters\n%s,system:node:%s,%[3]s,system:nodes\n", admin, node, Node),
+		"kubeconfig":         fmt.Sprintf(kubeconfig, s.ports["kube-apiserver"], s.Dir, admin),
+		"kubelet.kubeconfig": fmt.Sprintf(kubeconfig, s.ports["kube-apiserver"], s.Dir, node),
+		"containerd.toml":    strings.ReplaceAll(containerdConfig, "DIR", s.Dir),
+		"kubelet.yaml":       strings.NewReplacer("DIR", s.Dir, "PORT", fmt.Sprint(s.ports["kubelet"])).Replace(kubeletConfig),
+		"cni/10-lo.conflist": `{"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": "loopback"}]}`,
+	}
+	for name, text := range files {
+		path := filepath.Join(s.Dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			return err
+		}
+	}
+	// For kubectl to be found beside the run's files, whatever version of the programs it has.
+	return os.Symlink(filepath.Join(s.bin, "kubectl"), filepath.Join(s.Dir, "bin/kubectl"))
+}
+
+const kubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: lab, cluster: {server: "https://127.0.0.1:%d", certificate-authority: %s/pki/apiserver.crt}}]
+users: [{name: lab, user: {token: %s}}]
+contexts: [{name: lab, context: {cluster: lab, user: lab}}]
+current-context: lab
+`
+
+// The native snapshotter works on any filesystem. Without restrict_oom_score_adj, runc fails where root lacks CAP_SYS_RESOURCE.
+// Pods have the host's network, so there is no CNI plugin, only a configuration for containerd to call the network ready.
+const containerdConfig = `version = 3
+root = "DIR/containerd/root"
+state = "/run/containerd"
+[grpc]
+address = "/run/containerd/containerd.sock"
+[plugins.'io.containerd.internal.v1.opt']
+path = "DIR/containerd/opt"
+[plugins.'io.containerd.cri.v1.images']
+snapshotter = "native"
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = "lab.local/pause:1"
+[plugins.'io.containerd.cri.v1.runtime']
+restrict_oom_score_adj = true
+disable_apparmor = true
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+bin_dirs = ["DIR/cni"]
+conf_dir = "DIR/cni"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+`
+
+// The node reports every 2 s, not every 10: a pod waits for that report before it mounts. Nothing is ever evicted or collected for want of disk.
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+address: 127.0.0.1
+port: PORT
+healthzPort: 0
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+volumePluginDir: DIR/volume-plugins
+cgroupDriver: cgroupfs
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+failSwapOn: false
+failCgroupV1: false
+localStorageCapacityIsolation: false
+evictionHard: {}
+imageGCHighThresholdPercent: 100
+nodeStatusUpdateFrequency: 2s
+`
+
+// freePorts finds a port for each name; all are held until the last is found, so that none comes twice.
+func freePorts(names ...string) (map[string]int, error) {
+	ports := map[string]int{}
+	for _, name := range names {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports[name] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}
+
+func serviceAccountKey() (string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})), err
+}

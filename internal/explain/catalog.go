@@ -40,7 +40,7 @@ func (c Cause) Docs() string {
 // from upstream. Each Match guards itself against being asked in the wrong place.
 var asksAt = map[HopName][]HopName{
 	HopClaim:     {HopClaim},
-	HopProvision: {HopClaim, HopSnapshot, HopRegister, HopProvision},
+	HopProvision: {HopClaim, HopSnapshot, HopRegister, HopProvision, HopBind},
 	HopBind:      {HopClaim, HopProvision, HopBind},
 	HopSchedule:  {HopClaim, HopRegister, HopProvision, HopSchedule},
 	HopAttach:    {HopRegister, HopUnpublish, HopUnstage, HopDetach, HopSchedule, HopAttach},

@@ -102,3 +102,10 @@ func (v *View) openHop(since time.Time, normal time.Duration, o Object, note str
 func (v *View) troubledHop(t *trouble, status Status, note string) Hop {
 	return Hop{Status: status, Since: moment(t.Since), Object: &t.Evidence.Object, Note: note, reached: true}
 }
+
+// asBlock gives a finding the status of the hop at which the chain stops, where nothing but its age decides.
+func (v *View) asBlock(f Finding) Finding {
+	h := v.hop(v.block)
+	f.Status, f.Until = h.Status, h.Until
+	return f
+}

@@ -61,6 +61,7 @@ type sidecar struct {
 	Evidence []Evidence
 	Pod      *corev1.Pod // the leader's, or the one that does not run; nil: not to be seen
 	Present  bool        // some trace of it exists: a lease or a pod
+	Renewed  time.Time   // its lease's last renewal; zero: there is no lease
 }
 
 // sidecar judges whether a sidecar of the driver is at work, by its lease, then its pods.
@@ -84,6 +85,7 @@ func (v *View) sidecar(kind sidecarKind) sidecar {
 			s.Pod = p
 		}
 		renewed := renewedAt(lease)
+		s.Renewed = renewed
 		s.Evidence = append(s.Evidence, fact(ref(lease), "spec.renewTime", fmt.Sprintf("%s, held by %s", renewed.UTC().Format(time.RFC3339), holder), renewed))
 		if v.taken.Sub(renewed) > normalUntouched {
 			s.Works, s.Proof = No, Certain
@@ -135,8 +137,13 @@ func renewedAt(l *coordinationv1.Lease) time.Time {
 }
 
 func elects(c *corev1.Container) bool {
+	return flagged(c, "leader-election") || flagged(c, "enable-leader-election")
+}
+
+// flagged tells whether a container's program is started with a flag, not set to false.
+func flagged(c *corev1.Container, flag string) bool {
 	for _, a := range append(slices.Clone(c.Command), c.Args...) {
-		if flag, value, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); (flag == "leader-election" || flag == "enable-leader-election") && value != "false" {
+		if name, value, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); name == flag && value != "false" {
 			return true
 		}
 	}

@@ -40,10 +40,16 @@ func (w *world) eventsOf(kind, namespace, name, uid string) ([]report, Truth) {
 		}
 		out = append(out, newReport(e))
 	}
-	slices.SortStableFunc(out, func(a, b report) int {
-		return cmp.Or(a.Last.Compare(b.Last), a.First.Compare(b.First), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
-	})
+	sortReports(out)
 	return out, all
+}
+
+// sortReports puts the oldest first.
+func sortReports(out []report) {
+	slices.SortStableFunc(out, func(a, b report) int {
+		return cmp.Or(a.Last.Compare(b.Last), a.First.Compare(b.First), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message),
+			strings.Compare(a.Object.Kind, b.Object.Kind), strings.Compare(a.Object.Name, b.Object.Name))
+	})
 }
 
 func newReport(e *corev1.Event) report {

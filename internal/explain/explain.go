@@ -71,6 +71,7 @@ func (a *answer) claim(namespace, name string) {
 			a.unseen(snapshot.Query{Resource: inPods.Resource, Namespace: namespace}) // a pod may wait for it
 		}
 		a.examine(v)
+		a.idle(v)
 		return
 	}
 	if len(active) > 2 { // one question instead of one a pod
@@ -83,6 +84,17 @@ func (a *answer) claim(namespace, name string) {
 	}
 	for _, p := range active {
 		a.examine(a.view(namespace, name, p, volumeOfClaim(p, name)))
+	}
+}
+
+// idle says of a claim that is in order and that no pod uses, that this is all right.
+func (a *answer) idle(v *View) {
+	if a.Verdict != VerdictHealthy || len(a.Findings) > 0 {
+		return
+	}
+	v.block = HopSchedule
+	if f, known := idleCause.Match(v); known == Yes {
+		a.add(idleCause.complete(f))
 	}
 }
 
@@ -121,7 +133,9 @@ func (a *answer) volumesOf(p *corev1.Pod) bool {
 			continue
 		}
 		found = true
-		a.examine(a.view(p.Namespace, claimOfVolume(p, vol), p, vol))
+		v := a.view(p.Namespace, claimOfVolume(p, vol), p, vol)
+		v.others = true
+		a.examine(v)
 	}
 	return found
 }
@@ -189,8 +203,7 @@ func (v *View) causes(block HopName) (*Finding, map[snapshot.Query]bool) {
 		case t == Yes && f.Rest && len(unknown) > 0:
 			return nil, unknown
 		case t == Yes:
-			f.Cause, f.Hop, f.Title, f.Docs = c.ID, c.Hop(), cmp.Or(f.Title, c.Title), c.Docs()
-			f.Status, f.Confidence = cmp.Or(f.Status, StatusStuck), cmp.Or(f.Confidence, Likely)
+			f = c.complete(f)
 			if len(unknown) > 0 && f.Confidence == Certain {
 				f.Confidence = Likely
 			}
@@ -201,6 +214,13 @@ func (v *View) causes(block HopName) (*Finding, map[snapshot.Query]bool) {
 		}
 	}
 	return nil, unknown
+}
+
+// complete gives a finding its cause's names, and what is not said otherwise.
+func (c Cause) complete(f Finding) Finding {
+	f.Cause, f.Hop, f.Title, f.Docs = c.ID, c.Hop(), cmp.Or(f.Title, c.Title), c.Docs()
+	f.Status, f.Confidence = cmp.Or(f.Status, StatusStuck), cmp.Or(f.Confidence, Likely)
+	return f
 }
 
 // setStatus lets a finding correct what the structure alone said of a hop.

@@ -1,8 +1,10 @@
 package explain
 
 import (
-	"fmt"
 	"regexp"
+	"slices"
+	"strings"
+	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -21,31 +23,36 @@ func provisionHop(v *View) Hop {
 		}
 		return skippedHop("")
 	}
-	name, _ := className(v.Claim)
+	name := v.className()
 	if name == "" {
 		return skippedHop("no class: only a hand-made volume fits")
 	}
 	class, known := v.class()
-	if known != Yes {
+	if known == No {
+		return skippedHop("the class has no object: a hand-made volume must fit")
+	}
+	events, eventsKnown := v.claimEvents()
+	if known == Unknown && !v.provisionerSpoke(events) {
 		return unknownHop(&Object{Kind: "StorageClass", Name: name}, "the class could not be read")
 	}
-	if class.Provisioner == noProvisioner {
+	if known == Yes && class.Provisioner == noProvisioner {
 		return skippedHop("the class makes no volumes: a hand-made one must fit")
 	}
 	o := v.claimObject()
 	created := v.Claim.CreationTimestamp.Time
-	if *bindingMode(class) == storagev1.VolumeBindingWaitForFirstConsumer && v.selectedNode() == "" {
-		h := Hop{Status: StatusWaiting, Since: moment(created), Object: &o, Note: "waits for a pod that uses the claim", reached: v.Pod == nil}
-		if v.Pod != nil {
-			h.Note = "waits for the scheduler to choose a node"
-			if v.Pod.Spec.NodeName != "" {
-				h.Status, h.reached = StatusStuck, true
-			}
+	if known == Yes && bindingMode(class) == storagev1.VolumeBindingWaitForFirstConsumer && v.selectedNode() == "" {
+		switch {
+		case v.Pod == nil:
+			return Hop{Status: StatusWaiting, Since: moment(created), Object: &o, Note: "waits for a pod that uses the claim", reached: true}
+		case v.Pod.Spec.NodeName != "":
+			return Hop{Status: StatusStuck, Since: moment(created), Object: &o, Note: "nobody chooses a node for a pod that was placed by hand", reached: true}
 		}
-		return h
+		return Hop{Status: StatusWaiting, Since: moment(created), Object: &o, Note: "waits for the scheduler to choose a node"}
 	}
-	events, eventsKnown := v.claimEvents()
-	if t := provisionTrouble(events); t != nil {
+	if pv := v.madePV(); pv != nil {
+		return okHop("made " + pv.Name)
+	}
+	if t := v.provisionTrouble(events); t != nil {
 		status := v.settled(t)
 		if onlySlow(t) {
 			status = StatusWaiting
@@ -53,34 +60,100 @@ func provisionHop(v *View) Hop {
 				status = StatusStuck
 			}
 		}
-		return v.troubledHop(t, status, "CreateVolume fails")
+		h := v.troubledHop(t, status, "CreateVolume fails")
+		if onlySlow(t) && status == StatusWaiting {
+			h.Until = moment(t.Since.Add(normalProvisionSlow))
+		}
+		return h
 	}
-	since := created
+	since := v.provisionSince(events)
+	switch {
+	case eventsKnown == Unknown && v.age(since) < normalProvision:
+		return unknownHop(&o, "whether the volume is being made could not be read")
+	case eventsKnown == Yes && !v.provisionerSpoke(events):
+		return v.openHop(since, normalUntouched, o, "no provisioner has taken it up")
+	}
+	return v.openHop(since, normalProvision, o, "the volume is being made")
+}
+
+// provisionSince is when the claim was handed to its provisioner, or when a cured error was seen last.
+func (v *View) provisionSince(events []report) time.Time {
+	since := v.Claim.CreationTimestamp.Time
 	for _, r := range events {
 		if r.Reason == "Provisioning" || r.Reason == "ExternalProvisioning" {
 			since = r.First
 			break
 		}
 	}
-	if eventsKnown == Yes && !provisionerSpoke(events) {
-		return v.openHop(since, normalUntouched, o, "no provisioner has taken it up")
+	if t := provisionFailures(events); t != nil && t.At.After(since) {
+		since = t.At
 	}
-	return v.openHop(since, normalProvision, o, "the volume is being made")
+	return since
 }
 
-// provisionTrouble is the error in force of making the volume.
-func provisionTrouble(events []report) *trouble {
+const pvController = "persistentvolume-controller" // the source of kube-controller-manager's events on claims
+
+// provisionFailures are the errors since the last success.
+func provisionFailures(events []report) *trouble {
 	return troubleIn(events, func(r report) bool { return r.Reason == "ProvisioningFailed" }, func(r report) bool { return r.Reason == "ProvisioningSucceeded" })
 }
 
-// provisionerSpoke: an event of the driver's own provisioner is there, so it took the claim up.
-func provisionerSpoke(events []report) bool {
+// provisionTrouble is the error in force of making the volume.
+func (v *View) provisionTrouble(events []report) *trouble {
+	t := provisionFailures(events)
+	if t == nil {
+		return nil
+	}
+	controllers := !slices.ContainsFunc(t.Earlier, func(r report) bool { return r.Source != pvController })
+	code, _ := grpc(t.Text)
 	for _, r := range events {
-		if r.Reason == "Provisioning" || r.Reason == "ProvisioningFailed" && r.Source != "persistentvolume-controller" {
-			return true
+		handedOver := r.Reason == "Provisioning" || r.Reason == "ExternalProvisioning"
+		if controllers && handedOver && r.Last.After(t.At) {
+			return nil // the PV controller's own error is over
+		}
+		if r.Reason == "Provisioning" && r.Last.After(t.At) && code == "ResourceExhausted" && t.Count < errorSettledCount {
+			return nil // refused once, and the scheduler chose another node
 		}
 	}
+	if code == "ResourceExhausted" && t.Count < errorSettledCount && v.selectedNode() == "" && v.waitsForConsumer() == Yes || v.provisionCured(t) {
+		return nil
+	}
+	return t
+}
+
+// provisionCured: what the error complains of has been put right after it was seen. The provisioner tries again within
+// five minutes.
+func (v *View) provisionCured(t *trouble) bool {
+	if class, known := v.class(); known == Yes && class.CreationTimestamp.After(t.At) {
+		return true
+	}
+	switch told(provisionWords, t.Text) {
+	case "provision/no-topology":
+		d, known := v.registered(v.selectedNode())
+		n, nodeKnown := v.node(v.selectedNode())
+		return known == Yes && nodeKnown == Yes && len(d.TopologyKeys) > 0 && !slices.ContainsFunc(d.TopologyKeys, func(key string) bool { _, has := n.Labels[key]; return !has }) &&
+			strings.Contains(t.Text, "no topology key found")
+	case "provision/source-not-ready":
+		s, known := v.sourceSnapshot()
+		return known == Yes && s.ready() && notReady.MatchString(t.Text)
+	}
 	return false
+}
+
+var notReady = regexp.MustCompile(`(?i)not ready|not bound`)
+
+// provisionerSpoke: an event of the driver's own provisioner is there, so it took the claim up.
+func (v *View) provisionerSpoke(events []report) bool { return !v.lastSpoke(events).IsZero() }
+
+// lastSpoke is when the provisioner last said something on the claim.
+func (v *View) lastSpoke(events []report) time.Time {
+	var last time.Time
+	for _, r := range events {
+		if (r.Reason == "Provisioning" || r.Reason == "ProvisioningFailed" && r.Source != pvController || strings.HasPrefix(r.Source, v.Driver+"_")) && r.Last.After(last) {
+			last = r.Last
+		}
+	}
+	return last
 }
 
 var slow = regexp.MustCompile(`code = (DeadlineExceeded|Aborted)\b`)
@@ -95,41 +168,37 @@ func onlySlow(t *trouble) bool {
 	return true
 }
 
-func bindingMode(c *storagev1.StorageClass) *storagev1.VolumeBindingMode {
+func bindingMode(c *storagev1.StorageClass) storagev1.VolumeBindingMode {
 	if c.VolumeBindingMode != nil {
-		return c.VolumeBindingMode
+		return *c.VolumeBindingMode
 	}
-	immediate := storagev1.VolumeBindingImmediate // the API server's default
-	return &immediate
+	return storagev1.VolumeBindingImmediate // the API server's default
 }
 
-// provisionWords are drivers' and the provisioner's words when a volume cannot be made.
-var provisionWords = []signature{
-	sig("provision/quota", `quota.{0,40}exceeded|exceed.{0,40}(quota|limit)|volume limit|LimitExceeded`),
+// unprovisioned: the claim's volume is still to be made, by a provisioner, and this is where the chain stops or what the
+// scheduler waits for.
+func (v *View) unprovisioned() bool {
+	return v.at(HopProvision, HopSchedule) && v.Claim != nil && !v.bound() && v.Claim.Spec.VolumeName == "" && v.className() != ""
 }
 
-var provisionCauses = []Cause{{
-	ID:    "provision/quota",
-	Title: "The backend's quota or limit is used up",
-	Doc: `The storage backend refuses CreateVolume since the account, project or tenant may have no more volumes or space.
-The claim is retried by itself as soon as there is room.
-
-To be sure: the driver's words name a quota or limit; compare with what the backend's own console shows.
-
-Deleting volumes to make room loses their data: look for released and unattached ones first, and snapshot what you are not sure of.`,
-	Match: said("provision/quota", provisionError, provisionWords, func(v *View, t *trouble) Finding {
-		_, words := grpc(t.Text)
-		return Finding{Why: fmt.Sprintf("The backend of %s refuses to make the volume, its limit is reached: %s", v.Driver, words),
-			Fix: []Step{say("Raise the limit in the backend, or free volumes that nobody needs. The claim is tried again by itself, within 5 minutes."),
-				v.look("Released volumes may hold room that nobody uses", "get", "pv")}}
-	}),
-}}
-
-// provisionError is the error in force where the chain stops at provision.
+// provisionError is the error in force where the chain stops at provision, or where the scheduler tries node after node
+// because of it. When only a second call's "already running" was said last, the first call's own reason counts.
 func provisionError(v *View) (*trouble, Truth) {
-	if !v.at(HopProvision) {
+	if !v.unprovisioned() {
 		return nil, Yes
 	}
 	events, known := v.claimEvents()
-	return provisionTrouble(events), known
+	t := v.provisionTrouble(events)
+	if t == nil || v.at(HopSchedule) && v.taken.Sub(t.At) > normalProvisionSlow {
+		return nil, known
+	}
+	if told(provisionWords, t.Text) == "provision/operation-pending" {
+		for _, r := range slices.Backward(t.Earlier) {
+			if told(provisionWords, r.Message) != "provision/operation-pending" {
+				t.Text, t.Source, t.Evidence = r.Message, r.Source, r.evidence()
+				break
+			}
+		}
+	}
+	return t, known
 }

@@ -266,7 +266,7 @@ func pluginNowhere(v *View) (Finding, Truth) {
 		hint = fact(ref(v.Pod), "status.conditions[PodScheduled]", c.Message, c.LastTransitionTime.Time)
 	default:
 		events, _ := v.claimEvents()
-		t := provisionTrouble(events)
+		t := provisionFailures(events)
 		if t == nil || !noTopology.MatchString(t.Text) {
 			return Finding{}, No
 		}

@@ -1,13 +1,33 @@
 package explain
 
 import (
+	"cmp"
+	"fmt"
 	"regexp"
+	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
-// What the scheduler says when it only waits for the claim: the cause lies at the claim, provision or bind.
-var schedulerEcho = regexp.MustCompile(`unbound immediate PersistentVolumeClaims|persistentvolumeclaim "[^"]*" (not found|is being deleted|bound to non-existent)|waiting for ephemeral volume controller|failed to find storage class|no class for claim`)
+// The scheduler's words (pkg/scheduler/framework/plugins of Kubernetes 1.28 to 1.37).
+var (
+	// It only waits for a claim: the cause lies at the claim, provision or bind.
+	schedulerEcho  = regexp.MustCompile(`unbound immediate PersistentVolumeClaims|persistentvolumeclaim "[^"]*" (not found|is being deleted|bound to non-existent)|waiting for ephemeral volume controller|failed to find storage class|no class for claim|pod is not owner|bound to non-existent pv`)
+	affinityWords  = regexp.MustCompile(`volume node affinity conflict|didn't match PersistentVolume's node affinity|no available volume zone`)
+	capacityWords  = regexp.MustCompile(`did not have enough free storage`)
+	limitWords     = regexp.MustCompile(`exceed max volume count`)
+	exclusiveWords = regexp.MustCompile(`ReadWriteOncePod access mode (and is )?already in.use by another pod|uses the ReadWriteOncePod access mode and is already in use`)
+	timeoutWords   = regexp.MustCompile(`binding volumes: .{0,200}(context deadline exceeded|timed out)`)
+	driverAbsent   = regexp.MustCompile(`CSI driver is not installed on the node`)
+	// Kubelet refuses a pod that was placed where the volume cannot be reached.
+	refusedByNode = regexp.MustCompile(`NodeAffinity check failed|no matching NodeSelectorTerms`)
+)
 
 // scheduleHop: the pod has a node.
 func scheduleHop(v *View) Hop {
@@ -23,18 +43,519 @@ func scheduleHop(v *View) Hop {
 	if len(v.Pod.Spec.SchedulingGates) > 0 {
 		return Hop{Status: StatusWaiting, Since: moment(since), Object: &o, Note: "held by a scheduling gate", reached: true}
 	}
+	if v.Pod.DeletionTimestamp != nil {
+		return skippedHop("the pod is being deleted and never ran")
+	}
 	volumeFirst := !v.passed(HopClaim, HopProvision, HopBind)
 	failed := c != nil && c.Status == corev1.ConditionFalse
-	if failed && volumeFirst && schedulerEcho.MatchString(c.Message) || volumeFirst && v.selectedNode() != "" {
+	switch {
+	case failed && volumeFirst && schedulerEcho.MatchString(c.Message), volumeFirst && v.selectedNode() != "", v.claimGoes():
 		return laterHop("waits for the volume")
-	}
-	if !v.passed(HopClaim) {
+	case !v.passed(HopClaim):
 		return laterHop("")
-	}
-	if !failed {
+	case failed && v.others && schedulerEcho.MatchString(c.Message):
+		return laterHop("waits for another volume of the pod")
+	case !failed:
 		return v.openHop(since, errorSettled, o, "not scheduled yet")
 	}
 	return v.openHop(since, errorSettled, o, "no node fits")
 }
 
-var scheduleCauses = []Cause{}
+// claimGoes: the claim is being deleted, and the scheduler waits for that; the teardown tells the rest.
+func (v *View) claimGoes() bool {
+	return v.Claim != nil && v.Claim.DeletionTimestamp != nil && strings.Contains(v.unschedulable(), fmt.Sprintf("persistentvolumeclaim %q is being deleted", v.ClaimName))
+}
+
+var scheduleCauses = []Cause{idleCause, {
+	ID:    "schedule/gated",
+	Title: "The pod is held by a scheduling gate",
+	Doc: `The scheduler does not look at a pod with spec.schedulingGates until whoever set them takes them away (a queue, an operator).
+
+To be sure: the pod's PodScheduled condition has the reason SchedulingGated.
+
+Ask the gate's owner why it holds the pod. Removing the gate by hand runs the pod outside of its queue.`,
+	Match: gated,
+}, {
+	ID:    "schedule/rwop-in-use",
+	Title: "Another pod uses the ReadWriteOncePod claim",
+	Doc: `A claim with access mode ReadWriteOncePod serves one pod at a time in the whole cluster. The second pod stays Pending until the
+first has ended; a rolling update of a Deployment waits for itself this way.
+
+To be sure: the claim's accessModes, and the other pod in the answer.
+
+Do not force-delete the first pod: it may still write. Let it end, or use the Recreate strategy.`,
+	Match: exclusiveInUse,
+}, {
+	ID:    "schedule/volumes-in-different-zones",
+	Title: "Two volumes of the pod can only be reached from different nodes",
+	Doc: `Each volume binds the pod to its zone or node. With an Immediate class every volume gets a place by itself, so two volumes of
+one pod can end in two zones, and no node reaches both.
+
+To be sure: compare spec.nodeAffinity of the two PersistentVolumes.
+
+Copy one volume's data (snapshot and restore, or a copy job) to the other's zone. Use WaitForFirstConsumer, which chooses one
+node for all. Do not edit a volume's nodeAffinity: the disk does not move.`,
+	Match: differentZones,
+}, {
+	ID:    "schedule/volume-node-gone",
+	Title: "The node that holds the volume does not exist any more",
+	Doc: `A local volume lives on one node, and its nodeAffinity names it. The Node object is gone, so no node fits.
+
+To be sure: spec.nodeAffinity of the volume names a node that ` + "`kubectl get nodes`" + ` does not list.
+
+If the machine still exists, join it again under the same name: the data is on its disk. Deleting the claim gives the data up.`,
+	Match: volumeNodeGone,
+}, {
+	ID:    "schedule/volume-limit",
+	Title: "Every node that fits is at its limit of attached volumes",
+	Doc: `Kubelet publishes in the CSINode how many volumes of a driver a node takes (the cloud's or the driver's limit). The scheduler
+counts the pods' volumes and the VolumeAttachments there, left over ones too.
+
+To be sure: the scheduler says "exceed max volume count"; compare CSINode allocatable.count with the VolumeAttachments.
+
+Do not delete VolumeAttachments to make room: the disk stays attached, and another node may then write to it as well.`,
+	Match: volumeLimit,
+}, {
+	ID:    "schedule/no-capacity",
+	Title: "No node has enough free storage by what the driver publishes",
+	Doc: `For a driver with storageCapacity the scheduler believes the CSIStorageCapacity objects alone: a node fits when one for its
+topology and the class says that the size fits. No objects at all look just like no room.
+
+To be sure: ` + "`kubectl get csistoragecapacities -A`" + ` for the class. None: csi-provisioner runs without --enable-capacity, or cannot
+ask the driver.
+
+Real room is seen on the node (vgs, zpool list, the array), not in these objects.`,
+	Match: noCapacity,
+}, {
+	ID:    "schedule/node-affinity-conflict",
+	Title: "The volume can only be reached from nodes where the pod cannot run",
+	Doc: `The volume's nodeAffinity (its zone, its node) leaves only nodes that the pod may not use or that have no room for it; or the pod was
+placed by hand on a node that does not reach the volume.
+
+To be sure: compare spec.nodeAffinity of the volume with the nodes' labels, and read what the scheduler says of the nodes that
+remain.
+
+Do not edit the volume's nodeAffinity to get going: the disk does not move with it.`,
+	Match: affinityConflict,
+}, {
+	ID:    "schedule/binding-timeout",
+	Title: "The scheduler gave up waiting for the volume",
+	Doc: `The scheduler chooses a node and then waits ten minutes for the claims to be bound. After that it starts again.
+
+To be sure: the pod's event says "binding volumes" and "deadline exceeded". The reason why the volume was not ready is at the
+claim: look there first.`,
+	Match: bindingTimeout,
+}, {
+	ID:    "schedule/not-the-volume",
+	Title: "The pod is not scheduled for a reason that is not this volume",
+	Doc: `The scheduler finds no node for reasons of CPU, memory, taints, affinity, another claim of the pod, or it does not run at all.
+
+To be sure: the pod's PodScheduled condition lists a reason for every node; none is about this volume.`,
+	Match: notTheVolume,
+}}
+
+// idleCause is said where a claim was asked for, all is in order and no pod uses it.
+var idleCause = Cause{
+	ID:    "schedule/idle",
+	Title: "The claim is bound and no pod uses it",
+	Doc: `The volume is made and bound, and nothing is to be done until a pod uses it. That is normal.
+
+A claim that nobody will ever use again still costs its storage.`,
+	Match: func(v *View) (Finding, Truth) {
+		if !v.at(HopSchedule) || v.Pod != nil || !v.bound() {
+			return Finding{}, No
+		}
+		if pods, known := v.podsOfClaim(); len(pods) > 0 || known != Yes {
+			return Finding{}, min(known.not(), Unknown)
+		}
+		return Finding{Status: StatusOK, Confidence: Certain, Why: fmt.Sprintf("Claim %s/%s is bound to volume %s, and no pod uses it.", v.Namespace, v.ClaimName, v.Claim.Spec.VolumeName),
+			Evidence: []Evidence{fact(v.claimObject(), "status.phase", string(v.Claim.Status.Phase), time.Time{})}}, Yes
+	},
+}
+
+func gated(v *View) (Finding, Truth) {
+	if !v.at(HopSchedule) || v.Pod == nil || len(v.Pod.Spec.SchedulingGates) == 0 {
+		return Finding{}, No
+	}
+	var gates []string
+	for _, g := range v.Pod.Spec.SchedulingGates {
+		gates = append(gates, g.Name)
+	}
+	list := strings.Join(gates, ", ")
+	return Finding{Status: StatusWaiting, Confidence: Certain, Why: fmt.Sprintf("Pod %s/%s is not scheduled before its scheduling gates are taken away: %s.", v.Pod.Namespace, v.Pod.Name, list),
+		Evidence: []Evidence{fact(ref(v.Pod), "spec.schedulingGates", list, v.Pod.CreationTimestamp.Time)},
+		Fix: []Step{v.look("See who made the pod and its gates", "get", "pod", v.Pod.Name, "-n", v.Pod.Namespace, "-o", "yaml"),
+			say("Ask the owner of the gates (a queue such as Kueue, an operator) why it holds the pod.")}}, Yes
+}
+
+// unfit is what the scheduler says where the chain stops at schedule, or kubelet where it stops on the node.
+func (v *View) unfit() string {
+	switch {
+	case v.Pod == nil:
+	case v.at(HopSchedule):
+		text, _, _ := strings.Cut(v.unschedulable(), "preemption:")
+		return text
+	case v.at(HopStage, HopPublish):
+		if t := v.mountTrouble(); t != nil {
+			return t.Text
+		}
+	}
+	return ""
+}
+
+// scheduling starts a finding with what the scheduler or kubelet said.
+func (v *View) scheduling() Finding {
+	f := v.asBlock(Finding{})
+	if c := podCondition(v.Pod, corev1.PodScheduled); v.at(HopSchedule) && c != nil {
+		f.Evidence = []Evidence{fact(ref(v.Pod), "status.conditions[PodScheduled]", c.Message, c.LastTransitionTime.Time)}
+	} else if t := v.mountTrouble(); t != nil {
+		f.Evidence = []Evidence{t.Evidence}
+	}
+	return f
+}
+
+func exclusiveInUse(v *View) (Finding, Truth) {
+	if v.Claim == nil || !exclusiveWords.MatchString(v.unfit()) {
+		return Finding{}, No
+	}
+	if !slices.Contains(v.Claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
+		return Finding{}, No // another claim of the pod
+	}
+	f := v.scheduling()
+	f.Confidence = Certain
+	f.Evidence = append(f.Evidence, fact(v.claimObject(), "spec.accessModes", modes(v.Claim.Spec.AccessModes), time.Time{}))
+	pods, _ := v.podsOfClaim()
+	var users []string
+	for _, p := range pods {
+		if p.Name == v.Pod.Name || p.Spec.NodeName == "" {
+			continue
+		}
+		state := string(p.Status.Phase)
+		if p.DeletionTimestamp != nil {
+			state = "terminating since " + p.DeletionTimestamp.UTC().Format(time.RFC3339)
+		}
+		users = append(users, fmt.Sprintf("%s (%s on %s)", p.Name, state, p.Spec.NodeName))
+		f.Evidence = append(f.Evidence, fact(ref(p), "spec.nodeName", p.Spec.NodeName+", "+state, p.CreationTimestamp.Time))
+		f.Fix = append(f.Fix, v.look("See what the pod that has the claim does and who made it", "get", "pod", p.Name, "-n", p.Namespace, "-o", "wide"))
+	}
+	f.Why = fmt.Sprintf("Claim %s may be used by one pod at a time (ReadWriteOncePod), and pod %s has it.", v.ClaimName, cmp.Or(strings.Join(users, ", "), "another one"))
+	f.Fix = append(f.Fix, say("Let that pod end first: scale its owner down, or give a Deployment the strategy Recreate, so that the new pod waits for the old one to go. Do not force-delete it, it may still write."))
+	return f, Yes
+}
+
+// otherVolumes are the other bound volumes of the view's pod; Unknown when one could not be read.
+func (v *View) otherVolumes() ([]*corev1.PersistentVolume, Truth) {
+	var out []*corev1.PersistentVolume
+	known := Yes
+	for i := range v.Pod.Spec.Volumes {
+		name := claimOfVolume(v.Pod, &v.Pod.Spec.Volumes[i])
+		if name == "" || name == v.ClaimName {
+			continue
+		}
+		c, has := get[*corev1.PersistentVolumeClaim](v.world, inClaims, v.Pod.Namespace, name)
+		if has != Yes || c.Spec.VolumeName == "" {
+			known = known.and(max(has, has.not()))
+			continue
+		}
+		pv, has := get[*corev1.PersistentVolume](v.world, inVolumes, "", c.Spec.VolumeName)
+		if has == Yes {
+			out = append(out, pv)
+		}
+		known = known.and(max(has, has.not()))
+	}
+	return out, known
+}
+
+func differentZones(v *View) (Finding, Truth) {
+	if !v.at(HopSchedule) || v.PV == nil || v.PV.Spec.NodeAffinity == nil || !affinityWords.MatchString(v.unfit()) {
+		return Finding{}, No
+	}
+	others, known := v.otherVolumes()
+	others = slices.DeleteFunc(others, func(pv *corev1.PersistentVolume) bool { return pv.Spec.NodeAffinity == nil })
+	if len(others) == 0 {
+		return Finding{}, min(known.not(), Unknown)
+	}
+	nodes, nodesKnown := v.nodes()
+	if nodesKnown == Unknown {
+		return Finding{}, Unknown
+	}
+	mine := reachedBy(v.PV, nodes)
+	for _, other := range others {
+		theirs := reachedBy(other, nodes)
+		if len(mine) == 0 || len(theirs) == 0 || slices.ContainsFunc(mine, func(n string) bool { return slices.Contains(theirs, n) }) {
+			continue
+		}
+		f := v.scheduling()
+		f.Confidence = Certain
+		a, b := v.PV, other
+		if b.Name < a.Name { // the same answer from either volume
+			a, b = b, a
+		}
+		f.Why = fmt.Sprintf("Pod %s/%s needs two volumes that no node reaches both: %s (%s; %s) and %s (%s; %s).", v.Pod.Namespace, v.Pod.Name, claimNameOf(a), a.Name, affinity(a), claimNameOf(b), b.Name, affinity(b))
+		f.Evidence = append(f.Evidence, fact(ref(a), "spec.nodeAffinity", affinity(a), time.Time{}), fact(ref(b), "spec.nodeAffinity", affinity(b), time.Time{}))
+		f.Fix = []Step{v.look("Compare where the two volumes can be reached", "get", "pv", a.Name, b.Name, "-o", "yaml"),
+			say("Bring one volume's data to the other's place: snapshot and restore into a new claim there, or copy with a job in each zone. Keep the old volume until the copy is checked."),
+			say("For new claims use a class with volumeBindingMode WaitForFirstConsumer: it chooses one node for all volumes of a pod.")}
+		return f, Yes
+	}
+	return Finding{}, min(known.not(), Unknown)
+}
+
+func claimNameOf(pv *corev1.PersistentVolume) string {
+	if pv.Spec.ClaimRef == nil {
+		return "unclaimed"
+	}
+	return "claim " + pv.Spec.ClaimRef.Name
+}
+
+func volumeNodeGone(v *View) (Finding, Truth) {
+	if !v.at(HopSchedule) || v.PV == nil || v.PV.Spec.NodeAffinity == nil || !affinityWords.MatchString(v.unfit()) {
+		return Finding{}, No
+	}
+	nodes, known := v.nodes()
+	if known == Unknown {
+		return Finding{}, Unknown
+	}
+	gone := v.goneNodes(v.PV, nodes)
+	if len(reachedBy(v.PV, nodes)) > 0 || len(gone) == 0 {
+		return Finding{}, No
+	}
+	f := v.scheduling()
+	f.Confidence = Certain
+	f.Why = fmt.Sprintf("Volume %s can only be reached from node %s, and there is no such node any more.", v.PV.Name, strings.Join(gone, ", "))
+	f.Evidence = append(f.Evidence, fact(ref(v.PV), "spec.nodeAffinity", affinity(v.PV), time.Time{}))
+	for _, n := range gone {
+		f.Evidence = append(f.Evidence, fact(Object{Kind: "Node", Name: n}, "", "not found", time.Time{}))
+	}
+	f.Fix = []Step{v.look("See which nodes there are", "get", "nodes", "--show-labels"),
+		say(fmt.Sprintf("If the machine of %s still exists, start it and let it join under the same name: the data is on its disk.", strings.Join(gone, ", "))),
+		say("If it is lost, the data of this volume is lost with it, unless the driver keeps replicas or there is a backup: restore into a new claim. Keep this claim until that is done.")}
+	return f, Yes
+}
+
+func volumeLimit(v *View) (Finding, Truth) {
+	if !v.at(HopSchedule) || v.Driver == "" || !limitWords.MatchString(v.unfit()) {
+		return Finding{}, No
+	}
+	f := v.scheduling()
+	csinodes, known := list[*storagev1.CSINode](v.world, inCSINodes, snapshot.Query{})
+	attachments, _ := list[*storagev1.VolumeAttachment](v.world, inAttachments, snapshot.Query{})
+	var full []string
+	limited := false
+	for _, n := range csinodes {
+		d := driverOf(n, v.Driver)
+		if d == nil || d.Allocatable == nil || d.Allocatable.Count == nil {
+			continue
+		}
+		limited = true
+		var attached int
+		var leaving *storagev1.VolumeAttachment
+		for _, a := range attachments {
+			if a.Spec.Attacher == v.Driver && a.Spec.NodeName == n.Name {
+				attached++
+				if a.DeletionTimestamp != nil && a.Status.DetachError == nil && v.age(a.DeletionTimestamp.Time) < normalTeardown {
+					leaving = a
+				}
+			}
+		}
+		if attached < int(*d.Allocatable.Count) {
+			continue
+		}
+		full = append(full, fmt.Sprintf("%s (%d of %d)", n.Name, attached, *d.Allocatable.Count))
+		f.Evidence = append(f.Evidence, fact(Object{Kind: "CSINode", Name: n.Name}, "spec.drivers["+v.Driver+"].allocatable.count", fmt.Sprintf("%d, and %d volumes are attached", *d.Allocatable.Count, attached), time.Time{}))
+		if leaving != nil {
+			f.Status, f.Until = StatusWaiting, moment(leaving.DeletionTimestamp.Add(normalTeardown))
+			f.Evidence = append(f.Evidence, fact(ref(leaving), "metadata.deletionTimestamp", leaving.DeletionTimestamp.UTC().Format(time.RFC3339), leaving.DeletionTimestamp.Time))
+		}
+	}
+	if known == Yes && !limited {
+		return Finding{}, No // this driver sets no limit: another volume of the pod meets one
+	}
+	f.Why = fmt.Sprintf("Every node that the pod could use already has as many volumes of driver %s as it takes.", v.Driver)
+	if len(full) > 0 {
+		f.Confidence = Certain
+		f.Why = fmt.Sprintf("Pod %s/%s finds no node with a free slot for a volume of driver %s; full: %s.", v.Pod.Namespace, v.Pod.Name, v.Driver, strings.Join(full[:min(5, len(full))], ", "))
+	}
+	if f.Status == StatusWaiting && f.Until != nil {
+		f.Why += " A volume is being detached there, which frees a slot."
+	}
+	f.Fix = []Step{v.look("See what is attached where, and what is left over", "get", "volumeattachments", "-o", "wide"),
+		v.look("See the limits", "get", "csinodes", "-o", "yaml"),
+		say("Add a node (or a larger machine type where the limit follows the type), or move pods with volumes away. Do not delete VolumeAttachments by hand.")}
+	return f, Yes
+}
+
+func driverOf(n *storagev1.CSINode, driver string) *storagev1.CSINodeDriver {
+	for i := range n.Spec.Drivers {
+		if n.Spec.Drivers[i].Name == driver {
+			return &n.Spec.Drivers[i]
+		}
+	}
+	return nil
+}
+
+func noCapacity(v *View) (Finding, Truth) {
+	if !v.at(HopSchedule) || v.bound() || v.Claim == nil || v.Driver == "" || !capacityWords.MatchString(v.unfit()) {
+		return Finding{}, No
+	}
+	s := v.sidecar(provisionerSidecar) // asked for early, it saves a round
+	d, driverKnown := v.csiDriver()
+	if driverKnown == No || driverKnown == Yes && (d.Spec.StorageCapacity == nil || !*d.Spec.StorageCapacity) {
+		return Finding{}, No // the scheduler speaks of another volume of the pod
+	}
+	csinodes, known := list[*storagev1.CSINode](v.world, inCSINodes, snapshot.Query{})
+	if _, registered := first(csinodes, known, func(n *storagev1.CSINode) bool { return driverOf(n, v.Driver) != nil }); registered != Yes {
+		return Finding{}, min(registered, Unknown) // no plugin anywhere: that is why nobody publishes
+	}
+	capacities, known := list[*storagev1.CSIStorageCapacity](v.world, inCapacities, snapshot.Query{})
+	if known == Unknown {
+		return Finding{}, Unknown
+	}
+	class := v.className()
+	asked := v.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	f := v.scheduling()
+	f.Confidence = Certain
+	var published int
+	for _, c := range capacities {
+		if c.StorageClassName != class {
+			continue
+		}
+		published++
+		room := c.Capacity
+		if c.MaximumVolumeSize != nil {
+			room = c.MaximumVolumeSize
+		}
+		if published <= 5 && room != nil {
+			where := "everywhere"
+			if c.NodeTopology != nil {
+				where = metav1.FormatLabelSelector(c.NodeTopology)
+			}
+			f.Evidence = append(f.Evidence, fact(ref(c), "capacity", room.String()+" for "+where, c.CreationTimestamp.Time))
+		}
+	}
+	f.Evidence = append(f.Evidence, fact(v.claimObject(), "spec.resources.requests.storage", asked.String(), time.Time{}))
+	if published == 0 {
+		f.Why = fmt.Sprintf("Driver %s has storageCapacity on, so the scheduler counts only what CSIStorageCapacity objects say, and there is none for class %s: every node looks full.", v.Driver, class)
+		f.Evidence = append(f.Evidence, fact(Object{Kind: "CSIStorageCapacity"}, "storageClassName="+class, "there is none", time.Time{}))
+		if s.Pod != nil {
+			if c := sidecarContainer(s.Pod.Spec.Containers, provisionerSidecar); c != nil && !flagged(c, "enable-capacity") {
+				f.Why += fmt.Sprintf(" %s in pod %s/%s runs without --enable-capacity, so it publishes none.", c.Name, s.Pod.Namespace, s.Pod.Name)
+				f.Evidence = append(f.Evidence, fact(ref(s.Pod), "spec.containers["+c.Name+"].args", strings.Join(c.Args, " "), time.Time{}))
+			}
+		}
+		f.Fix = []Step{v.look("See whether anybody publishes capacity", "get", "csistoragecapacities", "-A"),
+			say("Run csi-provisioner with --enable-capacity (and --capacity-ownerref-level, POD_NAME and NAMESPACE set), and see in its log that GetCapacity answers. Or switch storageCapacity off in the CSIDriver, if the driver does not report capacity.")}
+		return f, Yes
+	}
+	f.Why = fmt.Sprintf("Class %s of driver %s has no node with room for %s by what the CSIStorageCapacity objects say.", class, v.Driver, asked.String())
+	f.Fix = []Step{v.look("See how much room the driver publishes for each node or zone", "get", "csistoragecapacities", "-A"),
+		say("Make room in the pools of the nodes that the pod may use, ask for less, or let the pod run on nodes that have room. The objects are renewed every minute.")}
+	return f, Yes
+}
+
+func affinityConflict(v *View) (Finding, Truth) {
+	word := v.unfit()
+	byNode := refusedByNode.MatchString(word)
+	if v.PV == nil || !affinityWords.MatchString(word) && !byNode {
+		return Finding{}, No
+	}
+	if v.PV.Spec.NodeAffinity == nil && zoneLabels(v.PV) == "" {
+		return Finding{}, No // another volume of the pod
+	}
+	f := v.scheduling()
+	f.Confidence, f.Rest = Certain, !byNode // the volume's node may be gone, or another volume exclude it
+	where := affinity(v.PV)
+	f.Evidence = append(f.Evidence, fact(ref(v.PV), "spec.nodeAffinity", cmp.Or(where, zoneLabels(v.PV)), time.Time{}))
+	nodes, known := v.nodes()
+	reached := reachedBy(v.PV, nodes)
+	switch {
+	case byNode:
+		f.Why = fmt.Sprintf("Pod %s/%s runs on node %s, from where volume %s cannot be reached (%s): kubelet refuses to mount it.", v.Pod.Namespace, v.Pod.Name, v.Node, v.PV.Name, where)
+	case known == Unknown:
+		f.Confidence = Likely
+		f.Why = fmt.Sprintf("Volume %s can only be reached from some nodes (%s), and the pod fits on none of them.", v.PV.Name, where)
+	case len(reached) == 0:
+		f.Why = fmt.Sprintf("No node matches the nodeAffinity of volume %s (%s).", v.PV.Name, where)
+		for _, n := range alike(v.PV, nodes) {
+			f.Why += fmt.Sprintf(" Node %s is there, but its label %s is %q.", n.node, n.key, n.value)
+			f.Evidence = append(f.Evidence, fact(Object{Kind: "Node", Name: n.node}, "metadata.labels["+n.key+"]", n.value, time.Time{}))
+		}
+	default:
+		f.Why = fmt.Sprintf("Volume %s can only be reached from %s, and the scheduler cannot put pod %s/%s there: %s", v.PV.Name, strings.Join(reached[:min(5, len(reached))], ", "), v.Pod.Namespace, v.Pod.Name, strings.TrimSpace(word))
+		for _, name := range reached[:min(3, len(reached))] {
+			if n, known := v.node(name); known == Yes {
+				f.Evidence = append(f.Evidence, fact(ref(n), "state", nodeState(n), time.Time{}))
+			}
+		}
+	}
+	f.Fix = []Step{v.look("See where the volume can be reached", "get", "pv", v.PV.Name, "-o", "yaml"), v.look("See the nodes and their labels", "get", "nodes", "--show-labels")}
+	if len(reached) > 0 && !byNode {
+		f.Fix = append(f.Fix, say("Make the pod fit there: room (requests), taints and tolerations, nodeSelector and affinity, a cordoned node. Or add a node in that place."))
+	} else {
+		f.Fix = append(f.Fix, say("Bring a node with these labels back (or restore the label, if the machine that has the data is still there under another label), or restore the data into a new claim where the pod can run. The volume's nodeAffinity says where the data is: changing it does not move the data."))
+	}
+	return f, Yes
+}
+
+func bindingTimeout(v *View) (Finding, Truth) {
+	if !v.at(HopSchedule) || !timeoutWords.MatchString(v.unschedulable()) {
+		return Finding{}, No
+	}
+	f := v.scheduling()
+	f.Rest = true
+	f.Why = fmt.Sprintf("The scheduler chose a node for pod %s/%s, waited ten minutes for its volumes to be bound, gave up and starts again.", v.Pod.Namespace, v.Pod.Name)
+	if v.bound() {
+		f.Why += " This claim is bound: another claim of the pod was not, or it came too late and the scheduler tries again by itself."
+	}
+	f.Fix = []Step{v.look("See the claims of the pod and what their events say", "describe", "pvc", "-n", v.Pod.Namespace),
+		say("Find out why the claim was not bound in time; the pod is scheduled again by itself.")}
+	return f, Yes
+}
+
+func notTheVolume(v *View) (Finding, Truth) {
+	if !v.at(HopSchedule) || v.Pod == nil {
+		return Finding{}, No
+	}
+	f := v.scheduling()
+	f.Rest = true
+	word := v.unfit()
+	switch {
+	case word == "":
+		f.Confidence = Possible
+		f.Why = fmt.Sprintf("No scheduler has looked at pod %s/%s yet (schedulerName %s).", v.Pod.Namespace, v.Pod.Name, cmp.Or(v.Pod.Spec.SchedulerName, corev1.DefaultSchedulerName))
+		f.Evidence = []Evidence{fact(ref(v.Pod), "spec.schedulerName", cmp.Or(v.Pod.Spec.SchedulerName, corev1.DefaultSchedulerName), v.Pod.CreationTimestamp.Time)}
+		f.Fix = []Step{say("See that a scheduler of this name runs and is the leader; its log names the pod.")}
+		return f, Yes
+	case aboutVolumes(word) && (v.pvKnown == Unknown || v.claimKnown == Unknown):
+		return Finding{}, Unknown
+	case aboutVolumes(word) && claimsOf(v.Pod) < 2:
+		return Finding{}, No // it is this volume
+	case v.PV != nil && affinityWords.MatchString(word) && v.PV.Spec.NodeAffinity != nil:
+		return Finding{}, No
+	}
+	f.Why = fmt.Sprintf("Pod %s/%s finds no node, and not because of this volume: %s", v.Pod.Namespace, v.Pod.Name, strings.TrimSpace(word))
+	f.Fix = []Step{v.look("See all that the scheduler says", "describe", "pod", v.Pod.Name, "-n", v.Pod.Namespace)}
+	if aboutVolumes(word) {
+		f.Why = fmt.Sprintf("Pod %s/%s waits for another of its volumes: %s", v.Pod.Namespace, v.Pod.Name, strings.TrimSpace(word))
+		f.Fix = append(f.Fix, Step{Text: "Ask about the pod: all its volumes are looked at", Command: v.command("csidoctor", "pod", v.Pod.Name, "-n", v.Pod.Namespace), Danger: DangerNone})
+	} else {
+		f.Fix = append(f.Fix, say("Make room or loosen the pod's requests, tolerations or affinity; the volume waits and loses nothing."))
+	}
+	return f, Yes
+}
+
+// aboutVolumes: the scheduler complains of some volume of the pod.
+func aboutVolumes(word string) bool {
+	return slices.ContainsFunc([]*regexp.Regexp{schedulerEcho, affinityWords, limitWords, capacityWords, exclusiveWords, noVolumeFits, driverAbsent}, func(r *regexp.Regexp) bool { return r.MatchString(word) })
+}
+
+// claimsOf counts the claims that a pod uses.
+func claimsOf(p *corev1.Pod) int {
+	n := 0
+	for i := range p.Spec.Volumes {
+		if claimOfVolume(p, &p.Spec.Volumes[i]) != "" {
+			n++
+		}
+	}
+	return n
+}

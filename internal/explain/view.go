@@ -61,6 +61,8 @@ type View struct {
 	Handle     string // the volume's handle, translated for an in-tree volume
 	Node       string // where the pod is
 
+	others bool // the pod's other volumes are asked about too
+
 	only  []HopName               // the chain is these hops; empty: all
 	base  map[snapshot.Query]bool // what was unread when the view was made
 	hops  []Hop
@@ -130,6 +132,7 @@ const (
 	annProvisionedBy = "pv.kubernetes.io/provisioned-by"
 	annMigratedTo    = "pv.kubernetes.io/migrated-to"
 	annDefaultClass  = "storageclass.kubernetes.io/is-default-class"
+	annDefaultClassB = "storageclass.beta.kubernetes.io/is-default-class"
 	annNodeID        = "csi.alpha.kubernetes.io/node-id" // external-attacher's, on VolumeAttachments
 	noProvisioner    = "kubernetes.io/no-provisioner"
 )

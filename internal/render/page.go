@@ -73,9 +73,9 @@ var word = regexp.MustCompile("(?:[^\\s`]|`[^`]*`)+\\S*|\\S+")
 // (reflow, x/ansi) break at hyphens or measure by the locale.
 func (p *page) para(lead string, spans ...span) {
 	margin := lipgloss.Width(lead)
-	line, width := lead, margin
-	var run []string // words of one style, not yet in line
+	line, width, gap := lead, margin, ""
 	for _, s := range spans {
+		var run []string // words of one style, not yet in line
 		flush := func() {
 			if len(run) > 0 {
 				line += s.style.Render(strings.Join(run, " "))
@@ -83,10 +83,7 @@ func (p *page) para(lead string, spans ...span) {
 			}
 		}
 		for _, w := range word.FindAllString(Clean(s.text), -1) {
-			gap, n := "", lipgloss.Width(w)
-			if width > margin {
-				gap = " "
-			}
+			n := lipgloss.Width(" "+w) - 1 // behind a blank, which a combining mark takes
 			if gap != "" && width+1+n > p.o.Width {
 				flush()
 				p.line(line)
@@ -97,6 +94,7 @@ func (p *page) para(lead string, spans ...span) {
 			}
 			run = append(run, w)
 			width += len(gap) + n
+			gap = " "
 		}
 		flush()
 	}

@@ -245,7 +245,7 @@ func FuzzClean(f *testing.F) {
 }
 
 func FuzzText(f *testing.F) {
-	for _, s := range []string{"data-0", "\x1b]0;x\x07", "one two", "`a b` c`", "```", " ", "kubectl get\npod", "\u202e磁 盘", "🇩 🇪 e\u0301", strings.Repeat("long ", 40), strings.Repeat("x", 120)} {
+	for _, s := range []string{"data-0", "\x1b]0;x\x07", "one two", "`a b` c`", "```", " ", "kubectl get\npod", "\u202e磁 盘", "🇩 🇪 e\u0301", "\u0301 磁 🏽 \u0e33", strings.Repeat("long ", 40), strings.Repeat("x", 120)} {
 		f.Add(s, "pod", byte(80), false)
 		f.Add("why", s, byte(60), true)
 	}

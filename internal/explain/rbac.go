@@ -7,7 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
@@ -21,31 +21,37 @@ func (r right) String() string {
 
 // lacks gives the first of some rights that the pod's service account has by no ClusterRole bound to it, and the role that
 // comes nearest. No: it has them all. Unknown: the roles could not be read, or none of the account was seen.
-func (v *View) lacks(pod *corev1.Pod, rights ...right) (missing right, role *unstructured.Unstructured, known Truth) {
-	bindings, _ := list[*unstructured.Unstructured](v.world, inBindings, snapshot.Query{})
-	roles, _ := list[*unstructured.Unstructured](v.world, inRoles, snapshot.Query{})
+func (v *View) lacks(pod *corev1.Pod, rights ...right) (missing right, role *rbacv1.ClusterRole, known Truth) {
+	var bindings []*rbacv1.ClusterRoleBinding
+	var roles []*rbacv1.ClusterRole
+	read := func() {
+		bindings, _ = list[*rbacv1.ClusterRoleBinding](v.world, inBindings, snapshot.Query{})
+		roles, _ = list[*rbacv1.ClusterRole](v.world, inRoles, snapshot.Query{})
+	}
+	v.ahead(read) // the account's own bindings tell enough, even if others were not read
 	account := pod.Spec.ServiceAccountName
 	if account == "" {
 		account = "default"
 	}
-	var mine []*unstructured.Unstructured
+	var mine []*rbacv1.ClusterRole
 	for _, b := range bindings {
-		subjects, _, _ := unstructured.NestedSlice(b.Object, "subjects")
-		if !slices.ContainsFunc(subjects, func(s any) bool { return isAccount(s, pod.Namespace, account) }) {
+		if !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return isAccount(s, pod.Namespace, account) }) {
 			continue
 		}
-		name, _, _ := unstructured.NestedString(b.Object, "roleRef", "name")
-		i := slices.IndexFunc(roles, func(r *unstructured.Unstructured) bool { return r.GetName() == name })
+		name := b.RoleRef.Name
+		i := slices.IndexFunc(roles, func(r *rbacv1.ClusterRole) bool { return r.GetName() == name })
 		if i < 0 {
+			read()
 			return right{}, nil, Unknown // what that role allows is not to be seen
 		}
 		mine = append(mine, roles[i])
 	}
 	if len(mine) == 0 {
+		read()
 		return right{}, nil, Unknown
 	}
 	for _, r := range rights {
-		if slices.ContainsFunc(mine, func(o *unstructured.Unstructured) bool { return grants(o, r) }) {
+		if slices.ContainsFunc(mine, func(o *rbacv1.ClusterRole) bool { return grants(o, r) }) {
 			continue
 		}
 		nearest := mine[0]
@@ -61,37 +67,28 @@ func (v *View) lacks(pod *corev1.Pod, rights ...right) (missing right, role *uns
 	return right{}, nil, No
 }
 
-func isAccount(subject any, namespace, account string) bool {
-	s, _ := subject.(map[string]any)
-	switch s["kind"] {
-	case "ServiceAccount":
-		return s["name"] == account && s["namespace"] == namespace
-	case "Group":
-		return s["name"] == "system:serviceaccounts" || s["name"] == "system:serviceaccounts:"+namespace
-	case "User":
-		return s["name"] == fmt.Sprintf("system:serviceaccount:%s:%s", namespace, account)
+func isAccount(s rbacv1.Subject, namespace, account string) bool {
+	switch s.Kind {
+	case rbacv1.ServiceAccountKind:
+		return s.Name == account && s.Namespace == namespace
+	case rbacv1.GroupKind:
+		return s.Name == "system:serviceaccounts" || s.Name == "system:serviceaccounts:"+namespace
+	case rbacv1.UserKind:
+		return s.Name == fmt.Sprintf("system:serviceaccount:%s:%s", namespace, account)
 	}
 	return false
 }
 
 // grants tells whether a ClusterRole has a rule for the right.
-func grants(role *unstructured.Unstructured, r right) bool {
-	rules, _, _ := unstructured.NestedSlice(role.Object, "rules")
-	has := func(rule map[string]any, field, want string) bool {
-		all, _, _ := unstructured.NestedStringSlice(rule, field)
-		return slices.Contains(all, want) || slices.Contains(all, "*")
-	}
-	for _, x := range rules {
-		rule, _ := x.(map[string]any)
-		if has(rule, "apiGroups", r.group) && has(rule, "resources", r.resource) && has(rule, "verbs", r.verb) {
-			return true
-		}
-	}
-	return false
+func grants(role *rbacv1.ClusterRole, r right) bool {
+	has := func(all []string, want string) bool { return slices.Contains(all, want) || slices.Contains(all, "*") }
+	return slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+		return has(rule.APIGroups, r.group) && has(rule.Resources, r.resource) && has(rule.Verbs, r.verb)
+	})
 }
 
 // rbacFinding writes down a right that a sidecar lacks.
-func (v *View) rbacFinding(s sidecar, missing right, role *unstructured.Unstructured, what string) Finding {
+func (v *View) rbacFinding(s sidecar, missing right, role *rbacv1.ClusterRole, what string) Finding {
 	who := fmt.Sprintf("system:serviceaccount:%s:%s", s.Pod.Namespace, s.Pod.Spec.ServiceAccountName)
 	f := Finding{Confidence: Likely,
 		Why: fmt.Sprintf("%s: the service account %s/%s of %s in pod %s has no ClusterRole that lets it %s (%s lacks it).", what,

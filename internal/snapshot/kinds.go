@@ -6,6 +6,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,6 +55,8 @@ var Kinds = []Kind{
 	{"volumesnapshots.snapshot.storage.k8s.io", schema.GroupKind{Group: "snapshot.storage.k8s.io", Kind: "VolumeSnapshot"}, "v1", true, func() Object { return &snapshotv1.VolumeSnapshot{} }},
 	{"volumesnapshotcontents.snapshot.storage.k8s.io", schema.GroupKind{Group: "snapshot.storage.k8s.io", Kind: "VolumeSnapshotContent"}, "v1", false, func() Object { return &snapshotv1.VolumeSnapshotContent{} }},
 	{"volumesnapshotclasses.snapshot.storage.k8s.io", schema.GroupKind{Group: "snapshot.storage.k8s.io", Kind: "VolumeSnapshotClass"}, "v1", false, func() Object { return &snapshotv1.VolumeSnapshotClass{} }},
+	{"clusterroles.rbac.authorization.k8s.io", schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}, "v1", false, func() Object { return &rbacv1.ClusterRole{} }},
+	{"clusterrolebindings.rbac.authorization.k8s.io", schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}, "v1", false, func() Object { return &rbacv1.ClusterRoleBinding{} }},
 	{"nodereports.csidoctor.dev", schema.GroupKind{Group: "csidoctor.dev", Kind: "NodeReport"}, "v1alpha1", false, func() Object { return &NodeReport{} }},
 	{"logexcerpts.csidoctor.dev", schema.GroupKind{Group: "csidoctor.dev", Kind: "LogExcerpt"}, "v1alpha1", true, func() Object { return &LogExcerpt{} }},
 }

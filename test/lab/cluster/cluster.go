@@ -143,9 +143,15 @@ func (c *Cluster) StopProcess(ctx context.Context, name string) error {
 	return err
 }
 
-// PutDriver makes or changes a driver.
+// PutDriver makes a driver, or sets all of its config.
 func (c *Cluster) PutDriver(ctx context.Context, name string, config driver.Config) error {
 	_, err := c.call(ctx, "driver.sock", http.MethodPut, "/drivers/"+name, config)
+	return err
+}
+
+// ChangeDriver changes those fields of a driver's config that are not empty.
+func (c *Cluster) ChangeDriver(ctx context.Context, name string, fields driver.Config) error {
+	_, err := c.call(ctx, "driver.sock", http.MethodPatch, "/drivers/"+name, fields)
 	return err
 }
 
@@ -264,8 +270,10 @@ func (c *Cluster) lock() (*os.File, error) {
 
 // install copies this program into the run, which may outlive the file that it was started from.
 func (c *Cluster) install() (string, error) {
-	if err := os.MkdirAll(filepath.Join(c.Dir, "bin"), 0o755); err != nil {
-		return "", err
+	for _, dir := range []string{"bin", "kubelet-bin"} {
+		if err := os.MkdirAll(filepath.Join(c.Dir, dir), 0o755); err != nil {
+			return "", err
+		}
 	}
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -278,7 +286,7 @@ func (c *Cluster) install() (string, error) {
 		return "", err
 	}
 	_, err = io.Copy(to, from)
-	return self, errors.Join(err, to.Close(), os.Symlink("lab", filepath.Join(c.Dir, "bin/losetup")))
+	return self, errors.Join(err, to.Close(), os.Symlink("../bin/lab", filepath.Join(c.Dir, "kubelet-bin/losetup")))
 }
 
 // removeDead removes the folders and cgroups of runs of which no process is left.

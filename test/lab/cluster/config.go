@@ -88,7 +88,8 @@ conf_dir = "DIR/cni"
 runtime_type = "io.containerd.runc.v2"
 `
 
-// The node reports every 2 s, not every 10: a pod waits for that report before it mounts. Nothing is ever evicted or collected for want of disk.
+// The node reports every 2 s, not every 10: a pod waits for that report before it mounts. Pods are looked at every 10 s, not every 60: a
+// growing filesystem waits for that. Nothing is ever evicted or collected for want of disk.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
@@ -107,6 +108,7 @@ localStorageCapacityIsolation: false
 evictionHard: {}
 imageGCHighThresholdPercent: 100
 nodeStatusUpdateFrequency: 2s
+syncFrequency: 10s
 `
 
 // freePorts finds a port for each name; all are held until the last is found, so that none comes twice.

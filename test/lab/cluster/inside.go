@@ -249,7 +249,7 @@ func (s *supervisor) start(name string) error {
 	p := &process{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = s.Dir, log, log
 	p.cmd.Env = append(os.Environ(),
-		"PATH="+filepath.Join(s.Dir, "bin")+":"+s.bin+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PATH="+filepath.Join(s.Dir, "kubelet-bin")+":"+s.bin+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"LAB_DIR="+s.Dir,
 		"NAMESPACE=kube-system", "POD_NAMESPACE=kube-system", "POD_NAME="+strings.ReplaceAll(name, "@", "-"))
 	if err := p.cmd.Start(); err != nil {

@@ -88,6 +88,7 @@ func (s *Server) ControllerSocket(name string) string { return filepath.Join(s.S
 // Handler is the control of the drivers:
 //
 //	GET|PUT|DELETE /drivers/NAME           State, Config
+//	PATCH /drivers/NAME                    only some fields of the Config
 //	PUT|DELETE /drivers/NAME/faults/RPC    Fault; RPC by its bare name: NodeStageVolume
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -112,8 +113,7 @@ func (s *Server) Handler() http.Handler {
 		}
 		return p.state(), nil
 	})
-	handle("PUT /drivers/{name}", func(r *http.Request) (any, error) {
-		var c Config
+	change := func(r *http.Request, c Config) (any, error) {
 		if err := decode(r, &c); err != nil {
 			return nil, err
 		}
@@ -122,6 +122,14 @@ func (s *Server) Handler() http.Handler {
 			return nil, err
 		}
 		return p.state(), nil
+	}
+	handle("PUT /drivers/{name}", func(r *http.Request) (any, error) { return change(r, Config{}) })
+	handle("PATCH /drivers/{name}", func(r *http.Request) (any, error) {
+		p, err := s.plugin(r.PathValue("name"))
+		if err != nil {
+			return nil, err
+		}
+		return change(r, p.state().Config)
 	})
 	handle("DELETE /drivers/{name}", func(r *http.Request) (any, error) {
 		p, err := s.put(r.PathValue("name"), Config{Node: Absent, Controller: Absent})

@@ -122,6 +122,7 @@ func TestLieHasAnAnswerOfItsKind(t *testing.T) {
 
 func TestDeadLeavesItsSockets(t *testing.T) {
 	r := newRig(t)
+	r.send("PUT", "", `{"maxVolumes":3}`, 200)
 	socket := filepath.Join(r.server.KubeletRoot, "plugins", name, "csi.sock")
 	ask := func() codes.Code {
 		_, err := csi.NewNodeClient(r.dial(socket)).NodeGetInfo(t.Context(), &csi.NodeGetInfoRequest{})
@@ -132,10 +133,13 @@ func TestDeadLeavesItsSockets(t *testing.T) {
 		answer codes.Code
 		there  bool
 	}{{"running", codes.OK, true}, {"dead", codes.Unavailable, true}, {"running", codes.OK, true}, {"absent", codes.Unavailable, false}} {
-		r.send("PUT", "", `{"node":"`+step.state+`"}`, 200)
+		r.send("PATCH", "", `{"node":"`+step.state+`"}`, 200)
 		_, err := os.Stat(socket)
 		if code := ask(); code != step.answer || (err == nil) != step.there {
 			t.Errorf("%s: answer %v and socket there %v, want %v and %v", step.state, code, err == nil, step.answer, step.there)
 		}
+	}
+	if p, _ := r.server.plugin(name); p.state().Config.MaxVolumes != 3 {
+		t.Errorf("config %+v, want the limit kept", p.state().Config)
 	}
 }

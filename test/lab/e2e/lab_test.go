@@ -20,10 +20,18 @@ import (
 // everyVolume is a pod with each kind of volume that leaves something on a node: a filesystem, a raw device, which kubelet pins with a
 // loop device of its own, and an inline one.
 const everyVolume = `
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: xfs}
+provisioner: loop.csidoctor.dev
+parameters: {csi.storage.k8s.io/fstype: xfs}
+volumeBindingMode: WaitForFirstConsumer
+allowVolumeExpansion: true
+---
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: filesystem}
-spec: {storageClassName: loop.csidoctor.dev-wait, accessModes: [ReadWriteOnce], resources: {requests: {storage: 64Mi}}}
+spec: {storageClassName: xfs, accessModes: [ReadWriteOnce], resources: {requests: {storage: 300Mi}}}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -48,13 +56,28 @@ spec:
   - {name: inline, csi: {driver: loop.csidoctor.dev}}
 `
 
-// TestTeardown takes every kind of volume down in the ordinary way: each step of it must work, or the folders of a fault would not be its own.
-func TestTeardown(t *testing.T) {
+// TestLife takes every kind of volume through what must work before a fault means anything: use, growth, removal.
+func TestLife(t *testing.T) {
 	needReal(t)
-	c, _ := startLab(t, "teardown")
+	c, _ := startLab(t, "life")
 	kubectl(t, c, everyVolume, "apply", "-f", "-")
 	kubectl(t, c, "", "wait", "--for=condition=Ready", "pod/app", "--timeout=2m")
 	kubectl(t, c, "", "exec", "app", "--", "sh", "-c", "echo x >/filesystem/x && echo x >/inline/x && dd if=/dev/block of=/dev/null count=1")
+	size := func() (kib int) {
+		df := strings.Split(strings.TrimSpace(kubectl(t, c, "", "exec", "app", "--", "df", "-k", "/filesystem")), "\n")
+		if _, err := fmt.Sscanf(df[len(df)-1], "%s %d", new(string), &kib); err != nil {
+			t.Fatalf("%q: %v", df, err)
+		}
+		return kib
+	}
+	before := size()
+	for _, claim := range []string{"filesystem", "block"} {
+		kubectl(t, c, "", "patch", "pvc", claim, "-p", `{"spec": {"resources": {"requests": {"storage": "400Mi"}}}}`)
+		kubectl(t, c, "", "wait", "pvc", claim, "--for=jsonpath={.status.capacity.storage}=400Mi", "--timeout=2m")
+	}
+	if after := size(); after < before+90<<10 {
+		t.Errorf("the filesystem had %d KiB and has %d, want 100 MiB more", before, after)
+	}
 	if n := len(loops(c)); n != 4 {
 		t.Errorf("%d loop devices, want 4: one for each volume, and kubelet's", n)
 	}

@@ -92,7 +92,7 @@ func toUTF8(data []byte) []byte {
 func (r *reader) json(e entry, data []byte) error {
 	var failed error
 	wasted := 0
-	for all := len(data); wasted <= all; {
+	for all := len(data); wasted <= 4*all; {
 		data = bytes.TrimLeft(data, space)
 		var n int
 		var err error
@@ -239,22 +239,24 @@ func checkAliases(doc []byte) error {
 }
 
 // value reads the JSON value that data begins with: an object, a list of objects in any of its forms, or an array of either. It
-// gives the length of what was read. Of a value that is broken in the middle, the items before are read.
+// gives the length of what was read, or on an error of what was looked at. Of a value that is broken in the middle, the items
+// before are read.
 func (r *reader) value(e entry, data []byte, depth int) (int, error) {
 	if depth > r.depth {
 		return len(data), fmt.Errorf("lists lie more than %d deep in each other", r.depth)
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
+	in := bytes.NewReader(data)
+	dec := json.NewDecoder(in)
 	start, err := dec.Token()
 	if err != nil {
-		return int(dec.InputOffset()), err
+		return len(data) - in.Len(), err
 	}
 	var items []json.RawMessage
 	var kind schema.GroupVersionKind
 	isList := false
 	if start == json.Delim('[') {
 		isList = true
-		items, err = readItems(dec) // and the closing bracket
+		items, err = r.readItems(dec) // and the closing bracket
 	} else {
 		var head struct{ apiVersion, kind string }
 		for err == nil && dec.More() {
@@ -270,7 +272,7 @@ func (r *reader) value(e entry, data []byte, depth int) (int, error) {
 			case key == "items" && nextByte(data[dec.InputOffset():]) == '[':
 				isList = true
 				if _, err = dec.Token(); err == nil {
-					items, err = readItems(dec)
+					items, err = r.readItems(dec)
 				}
 			default:
 				var skipped json.RawMessage
@@ -283,8 +285,12 @@ func (r *reader) value(e entry, data []byte, depth int) (int, error) {
 		}
 	}
 	n := int(dec.InputOffset())
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
+	switch err {
+	case nil:
+	case io.EOF:
+		n, err = len(data), io.ErrUnexpectedEOF
+	default:
+		n = len(data) - in.Len()
 	}
 	switch {
 	case isList && (kind.Kind == "" || strings.HasSuffix(kind.Kind, "List")):
@@ -308,9 +314,12 @@ func (r *reader) value(e entry, data []byte, depth int) (int, error) {
 	return n, err
 }
 
-func readItems(dec *json.Decoder) ([]json.RawMessage, error) {
+func (r *reader) readItems(dec *json.Decoder) ([]json.RawMessage, error) {
 	var items []json.RawMessage
 	for dec.More() {
+		if len(items) > r.objects {
+			return items, errEnough
+		}
 		var item json.RawMessage
 		if err := dec.Decode(&item); err != nil {
 			return items, err

@@ -72,6 +72,9 @@ func maskTokens(s string) string {
 	return s
 }
 
+// maxWeak bounds how far the value of a weak key is judged. Without it, key=key=key=... would take the square of its length.
+const maxWeak = 128
+
 // maskPairs masks the values of secret keys: password=x, "token": "x", --secret x, Authorization: Basic x.
 func maskPairs(s string) string {
 	if !containsAny(strings.ToLower(s), stems) {
@@ -91,7 +94,10 @@ func maskPairs(s string) string {
 		if how == plain {
 			continue
 		}
-		start, end, inQuotes := valueAfter(s, i)
+		start, end, inQuotes := valueAfter(s[:min(len(s), i+maxWeak)], i)
+		if how == strong {
+			start, end, inQuotes = valueAfter(s, i)
+		}
 		if start == end {
 			continue
 		}
@@ -104,6 +110,9 @@ func maskPairs(s string) string {
 		}
 		if start == end || how == weak && !weakValue(key, s[start:end], s[i], quoted && inQuotes, inQuotes) {
 			continue
+		}
+		if how == weak {
+			start, end, _ = valueAfter(s, i)
 		}
 		out.WriteString(s[done:start])
 		out.WriteString(mask)

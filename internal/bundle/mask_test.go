@@ -3,6 +3,7 @@ package bundle
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -91,6 +92,17 @@ func TestClassify(t *testing.T) {
 	} {
 		if got := classify(key); got != want {
 			t.Errorf("classify(%q) = %d, want %d", key, got, want)
+		}
+	}
+}
+
+// A hostile text takes no more time than another of its length.
+func TestRedactTextIsLinear(t *testing.T) {
+	for _, part := range []string{"key=", "secret='", `token:"`, "-v ", "a://", "--key ", "-----BEGIN A-----", `key=\"`, "password ", "Bearer ", "key:   "} {
+		start := time.Now()
+		RedactText(strings.Repeat(part, 1<<19/len(part)) + "x")
+		if took := time.Since(start); took > 20*time.Second {
+			t.Errorf("%q took %s", part, took)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
@@ -32,7 +33,7 @@ func (r Report) Lines() []string {
 	if r.Unnamed > 0 {
 		out = append(out, fmt.Sprintf("%d more files or objects cannot be read", r.Unnamed))
 	}
-	if r.Links > 0 && len(out)+r.Objects > 0 {
+	if r.Links > 0 {
 		out = append(out, fmt.Sprintf("%d links and special files were not followed", r.Links))
 	}
 	return out
@@ -99,7 +100,12 @@ func (r *reader) enough(e entry, format string, args ...any) error {
 
 // problem names a file that is broken, with the reason.
 func (r *reader) problem(e entry, err error) string {
-	text := fmt.Sprintf("%q: %v", e.name, err)
+	text := strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) { // errors of parsers quote the input
+			return ' '
+		}
+		return c
+	}, fmt.Sprintf("%q: %v", e.name, err))
 	if len(r.report.Problems) < r.problems {
 		r.report.Problems = append(r.report.Problems, text)
 	} else {

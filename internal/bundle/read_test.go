@@ -472,10 +472,32 @@ func TestTruncated(t *testing.T) {
 			t.Errorf("%q: %v", in, err)
 		}
 	}
+	zipped := zipOf(t, member{name: "dir/"}, member{name: "a.json", content: pod("a")}, member{name: "b.json", content: pod("b")}, member{name: "c.json", content: list(pod("c"), pod("d"))})
+	for cut, want := range map[int]string{bytes.Index(zipped, []byte("PK\x01\x02")) + 20: "Pod ns/a, Pod ns/b, Pod ns/c, Pod ns/d", bytes.Index(zipped, []byte("c.json")) + 3: "Pod ns/a, Pod ns/b", bytes.Index(zipped, []byte("b.json")) + 20: "Pod ns/a"} {
+		s, report := fromStdin(t, zipped[:cut])
+		if names(s) != want || len(report.Problems) == 0 || s.Covers(snapshot.Query{Resource: "pods"}) {
+			t.Errorf("zip cut at %d: %s, %q", cut, names(s), report.Problems)
+		}
+	}
 	cutYAML := yamlOf(t, list(pod("a"), pod("b"), pod("c")))
 	_, report, err := read("-", strings.NewReader(cutYAML), limits{total: 1 << 20, file: int64(len(cutYAML) - 30), files: 9, objects: 9, depth: 9, problems: 9})
 	if err != nil || report.Objects == 0 || report.Objects == 3 {
 		t.Errorf("%v, %+v", err, report)
+	}
+}
+
+// What opens and never closes is looked at a few times, not once for each.
+func TestHostileNesting(t *testing.T) {
+	const size = 4 << 20
+	for _, in := range []string{
+		pod("a") + "\n" + strings.Repeat("{\"a\":[\n", size/7), pod("a") + "\n" + strings.Repeat("{\n", size/2), pod("a") + "\n" + strings.Repeat("{\"items\":[\n", size/11),
+		yamlOf(t, pod("a")) + "---\nkind: " + strings.Repeat("{a: ", size/4), yamlOf(t, pod("a")) + "---\nkind: " + strings.Repeat("[", size),
+	} {
+		start := time.Now()
+		_, report := fromStdin(t, []byte(in))
+		if took := time.Since(start); report.Objects != 1 || len(report.Problems) == 0 || took > 30*time.Second {
+			t.Errorf("%.150q...: %s, %+v", in, took, report)
+		}
 	}
 }
 

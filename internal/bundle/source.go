@@ -5,7 +5,9 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -201,8 +203,8 @@ func (r *reader) zip(e entry, in, file io.Reader) error {
 	}
 	z, err := zip.NewReader(at, size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
-		r.cut(e, fmt.Errorf("%w; unpack what is left of it, and give the folder", err))
-		return nil
+		r.cut(e, fmt.Errorf("%w; what can be found in it is used", err))
+		return r.zipWithoutIndex(bufio.NewReader(io.NewSectionReader(at, 0, size)))
 	}
 	for _, f := range z.File {
 		inside := entry{name: f.Name}
@@ -225,6 +227,53 @@ func (r *reader) zip(e entry, in, file io.Reader) error {
 		}
 	}
 	return nil
+}
+
+// zipWithoutIndex reads the entries of a zip whose end, where its index stands, is missing, up to the first that it cannot follow.
+func (r *reader) zipWithoutIndex(in *bufio.Reader) error {
+	for {
+		var h struct { // APPNOTE.TXT 4.3.7
+			Magic                   uint32
+			_, Flags, Method        uint16
+			_, _, Packed, Unpacked  uint32
+			NameLength, ExtraLength uint16
+		}
+		if err := binary.Read(in, binary.LittleEndian, &h); err != nil || h.Magic != binary.LittleEndian.Uint32([]byte(zipMagic)) {
+			return nil // the caller has told that the end is missing
+		}
+		name := make([]byte, int(h.NameLength)+int(h.ExtraLength))
+		if _, err := io.ReadFull(in, name); err != nil {
+			return nil
+		}
+		var data io.Reader
+		const sizesFollow = 8
+		switch {
+		case h.Method == zip.Deflate:
+			data = flate.NewReader(in) // it knows its own end
+		case h.Method == zip.Store && h.Flags&sizesFollow == 0:
+			data = io.LimitReader(in, int64(h.Packed))
+		default:
+			return nil
+		}
+		data = metered{data, r}
+		e := entry{name: string(name[:h.NameLength])}
+		if !strings.HasSuffix(e.name, "/") {
+			if err := r.content(e, data); err != nil {
+				return err
+			}
+		}
+		if _, err := io.Copy(io.Discard, data); err != nil {
+			return nil // content has told
+		}
+		for range 24 { // the longest data descriptor
+			if next, err := in.Peek(len(zipMagic)); err != nil || string(next) == zipMagic {
+				break
+			}
+			if _, err := in.Discard(1); err != nil {
+				return nil
+			}
+		}
+	}
 }
 
 // content reads one file whole and decodes it.

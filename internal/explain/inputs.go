@@ -41,14 +41,16 @@ var (
 	inSnapClasses  = Input{"volumesnapshotclasses.snapshot.storage.k8s.io", []string{"get", "list"}, "how snapshots are made"}
 	inRoles        = Input{"clusterroles.rbac.authorization.k8s.io", []string{"list"}, "whether a sidecar may do its work"}
 	inBindings     = Input{"clusterrolebindings.rbac.authorization.k8s.io", []string{"list"}, "which roles a sidecar has"}
-	inReports      = Input{Resource: "nodereports.csidoctor.dev", Why: "the node's sockets, mounts and devices"}
-	inLogs         = Input{Resource: "logexcerpts.csidoctor.dev", Why: "lines of the driver's logs"}
+	// Objects of vendors are kept as they are; each is read only where a cause asks for it by name.
+	inProviderClasses = Input{"secretproviderclasses.secrets-store.csi.x-k8s.io", []string{"get"}, "what a secrets-store volume asks for"}
+	inReports         = Input{Resource: "nodereports.csidoctor.dev", Why: "the node's sockets, mounts and devices"}
+	inLogs            = Input{Resource: "logexcerpts.csidoctor.dev", Why: "lines of the driver's logs"}
 )
 
 // Inputs is the table.
 var Inputs = []Input{inClaims, inVolumes, inPods, inNodes, inEvents, inNamespaces, inQuotas, inLimitRanges, inClasses, inAttachments,
 	inDrivers, inCSINodes, inCapacities, inAttributes, inLeases, inDaemonSets, inDeployments, inStatefulSets, inReplicaSets, inJobs,
-	inCronJobs, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inReports, inLogs}
+	inCronJobs, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inProviderClasses, inReports, inLogs}
 
 // group splits a resource into its API group and plural.
 func (in Input) group() (group, plural string) {

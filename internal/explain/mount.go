@@ -1,0 +1,226 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What stage, publish and start share: the error in force of mounting a volume into a pod, and whom it blames.
+
+// Kubelet's prefixes of what fails before or in NodePublishVolume (pkg/volume/util/operationexecutor/operation_generator.go);
+// all others are of NodeStageVolume or come before it.
+var publishWords = regexp.MustCompile(`MountVolume\.SetUp failed|MapVolume\.MapPodDevice failed|MapVolume\.(MapBlockVolume|EvalHostSymlinks) failed|MountVolume\.NewMounter initialization failed|MapVolume failed|Unable to attach or mount volumes`)
+
+// mountTrouble is the kubelet's error in force for the view's volume.
+func (v *View) mountTrouble() *trouble {
+	if v.Pod == nil || mounted(v.Pod) {
+		return nil
+	}
+	events, _ := v.podEvents()
+	return troubleIn(events, func(r report) bool {
+		return (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume") && (v.names(r.Message) || v.waitsFor(r.Message))
+	}, func(r report) bool { return r.Reason == "SuccessfulMountVolume" && v.names(r.Message) })
+}
+
+var unmounted = regexp.MustCompile(`(?:failed to process volumes|unmounted volumes)=\[([^\]]*)\]`)
+
+// waitsFor: kubelet's summary lists the pod's volume among those that it could not mount, and says more than that it waited.
+func (v *View) waitsFor(message string) bool {
+	if v.Volume == nil || strings.Contains(message, "timed out waiting for the condition") || strings.Contains(message, "context deadline exceeded") {
+		return false
+	}
+	for _, m := range unmounted.FindAllStringSubmatch(message, -1) {
+		for name := range strings.FieldsSeq(m[1]) {
+			if strings.Trim(name, ",") == v.Volume.Name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// startTrouble is why the pod's containers do not run, in the words of the runtime or of a container that ended. Of several
+// containers the ones that mount the volume go first.
+func (v *View) startTrouble() *trouble {
+	if v.Pod == nil || !mounted(v.Pod) || ready(v.Pod) {
+		return nil
+	}
+	var found []*trouble
+	uses := containersOf(v.Pod, v.Volume)
+	for _, s := range slices.Concat(v.Pod.Status.InitContainerStatuses, v.Pod.Status.ContainerStatuses) {
+		t := &trouble{Since: v.Pod.CreationTimestamp.Time, Count: max(1, int(s.RestartCount)), Source: s.Name}
+		field := "status.containerStatuses[" + s.Name + "]"
+		switch w, ended := s.State.Waiting, cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated); {
+		case w != nil && w.Message != "" && w.Reason != "CrashLoopBackOff":
+			t.Text, t.At = w.Message, v.now
+			t.Evidence = fact(ref(v.Pod), field+".state.waiting", w.Reason+": "+w.Message, time.Time{})
+		case ended != nil && ended.ExitCode != 0:
+			t.Text, t.At = ended.Message, ended.FinishedAt.Time
+			t.Evidence = fact(ref(v.Pod), field+".lastState.terminated", strings.TrimSpace(fmt.Sprintf("%s, exit code %d: %s", ended.Reason, ended.ExitCode, ended.Message)), ended.FinishedAt.Time)
+		default:
+			continue
+		}
+		if len(found) > 0 && slices.Contains(uses, s.Name) && !slices.Contains(uses, found[0].Source) {
+			found = slices.Insert(found, 0, t)
+			continue
+		}
+		found = append(found, t)
+	}
+	events, _ := v.podEvents()
+	said := troubleIn(events, func(r report) bool {
+		return r.Warning && (r.Reason == "Failed" || r.Reason == "FailedCreatePodSandBox" || r.Reason == "FailedMount" && v.names(r.Message))
+	}, func(r report) bool { return r.Reason == "Started" })
+	switch {
+	case said != nil && (len(found) == 0 || told(containerWords, found[0].Text) == ""):
+		return said // the runtime's own words, where the container's status has none
+	case len(found) > 0:
+		return found[0]
+	}
+	return nil
+}
+
+// containersOf are the pod's containers that mount a volume.
+func containersOf(p *corev1.Pod, vol *corev1.Volume) []string {
+	var out []string
+	if vol == nil {
+		return nil
+	}
+	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		for _, m := range c.VolumeMounts {
+			if m.Name == vol.Name {
+				out = append(out, c.Name)
+			}
+		}
+	}
+	return slices.Compact(out)
+}
+
+// blame is why the volume is not, or not rightly, in the pod. What the node's report proves goes before what the driver or
+// the kubelet said: the node's truth is newer than any event.
+type blame struct {
+	Cause      string
+	Why        string
+	Evidence   []Evidence
+	Confidence Confidence
+	Status     Status // empty: as the error in force has settled
+	Until      *time.Time
+	Trouble    *trouble   // the error in force; nil: none
+	Facts      *nodeFacts // of the pod's node; nil: not probed
+	Proven     bool       // by the node's report
+}
+
+// blamed finds it, where the chain stops at stage, publish or start. Unknown: the words do not tell, and the node's report,
+// which would, could not be read.
+func (v *View) blamed() (*blame, Truth) {
+	if !v.at(HopStage, HopPublish, HopStart) {
+		return nil, No
+	}
+	t := v.startTrouble()
+	if !v.at(HopStart) {
+		t = v.mountTrouble()
+	}
+	n, known := v.atHand(v.Node)
+	if t != nil || known == Unknown || v.hop(v.block).Status != StatusWaiting {
+		n, known = v.probed(v.Node) // now it is a gap
+	}
+	if n != nil {
+		if b := v.silent(); b != nil {
+			b.Trouble, b.Facts, b.Proven = t, n, true
+			return b, Yes
+		}
+		for _, prove := range proofs {
+			if b := prove(v, n, t); b != nil {
+				b.Trouble, b.Facts, b.Proven = t, n, true
+				if t != nil {
+					b.Evidence = append(b.Evidence, t.Evidence)
+				}
+				return b, Yes
+			}
+		}
+	}
+	if t == nil {
+		if _, events := v.podEvents(); known == Unknown || events == Unknown {
+			return nil, Unknown
+		}
+		return nil, No
+	}
+	b := &blame{Cause: told(v.words(), telling(t.Text)), Trouble: t, Facts: n, Confidence: Likely, Evidence: []Evidence{t.Evidence}}
+	if known == Unknown && (b.Cause == "" || vague[b.Cause]) {
+		return nil, Unknown
+	}
+	return b, Yes
+}
+
+// words are the signatures that fit where the chain stops.
+func (v *View) words() []signature {
+	if v.at(HopStart) {
+		return containerWords
+	}
+	return mountWords
+}
+
+// vague are causes whose words have several reasons that the node's report tells apart.
+var vague = map[string]bool{"stage/operation-pending": true, "stage/timeout": true, "stage/read-only-device": true, "publish/permission": true}
+
+// mountCause makes the Match of a cause that the report proves or the words tell: says is what the words mean, with the
+// names of View.say; fix what to do.
+func mountCause(id, says string, fix func(*View, *blame) []Step) func(*View) (Finding, Truth) {
+	return func(v *View) (Finding, Truth) {
+		b, known := v.blamed()
+		if b == nil {
+			return Finding{}, known
+		}
+		if b.Cause != id {
+			return Finding{}, No
+		}
+		f := Finding{Status: b.Status, Until: b.Until, Confidence: b.Confidence, Why: b.Why, Evidence: b.Evidence, Fix: fix(v, b)}
+		if !b.Proven {
+			f.Why = v.say(says) + ": " + plainWords(b.Trouble.Text)
+		}
+		if f.Status == "" {
+			f.Status = v.unwell(b.Trouble)
+		}
+		return f, Yes
+	}
+}
+
+// unwell is the status of a fault without one of its own: as its error has settled, else by whether the pod serves.
+func (v *View) unwell(t *trouble) Status {
+	switch {
+	case t != nil:
+		return v.settled(t)
+	case v.Pod != nil && ready(v.Pod):
+		return StatusDegraded
+	}
+	return StatusStuck
+}
+
+// say fills the view's names into a sentence: POD, NODE, VOLUME and DRIVER.
+func (v *View) say(sentence string) string {
+	pod := ""
+	if v.Pod != nil {
+		pod = v.Pod.Namespace + "/" + v.Pod.Name
+	}
+	return strings.NewReplacer("POD", pod, "NODE", v.Node, "VOLUME", v.volumeName(), "DRIVER", cmp.Or(v.Driver, "(none)")).Replace(sentence)
+}
+
+// plainWords are what a driver said, without kubelet's and gRPC's frames around it, on one line.
+func plainWords(text string) string {
+	for {
+		code, desc := grpc(text)
+		if code == "" {
+			break
+		}
+		text = desc
+	}
+	if _, after, ok := strings.Cut(text, `" : `); ok && (strings.HasPrefix(text, "MountVolume.") || strings.HasPrefix(text, "MapVolume.")) {
+		text = after
+	}
+	return strings.Join(strings.Fields(text), " ")
+}

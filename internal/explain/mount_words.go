@@ -1,0 +1,88 @@
+package explain
+
+import (
+	"regexp"
+	"strings"
+)
+
+// mountWords are what the kubelet and drivers say when a volume cannot be mounted into a pod. A driver that does not stage says
+// at publish what others say at stage, so the two hops share one table. Rows of other hops keep their texts from being taken
+// for a driver's own error.
+var mountWords = []signature{
+	// What goes wrong before the driver is called belongs to other hops.
+	sig("register/not-registered", `not found in the list of registered CSI drivers`),
+	sig("register/socket-dead", `error while dialing.{0,40}dial unix \S*(csi|plugin)\S*\.sock`),
+	sig("attach/not-requested", `WaitForAttach failed|GET error for volume attachment|failed to get volume attachment|volumeattachments\.storage\.k8s\.io "|is not attached for volume attachment|failed to fetch publishContext`),
+	sig("schedule/node-affinity-conflict", `NodeAffinity check failed`),
+	sig("schedule/rwop-in-use", `ReadWriteOncePod access mode and is already in use`),
+	sig("bind/claimref-broken", `ClaimRef\.UID \S+ does not point to claim|nil pv\.Spec\.ClaimRef`),
+	sig("claim/pvc-missing", `failed to fetch PVC from API server|PVC is (being deleted|not bound)|has empty pvc\.Spec\.VolumeName`),
+	sig("expand/node-failed", `failed while expanding volume|NodeExpandVolume\.NodeExpandVolume failed|Expander\.NodeExpand`),
+
+	sig("publish/ephemeral-not-allowed", `volume mode "?Ephemeral"? not supported|failed to check volume lifecycle mode|ephemeral.{0,40}(is )?not (supported|allowed)`),
+	sig("publish/selinux-conflict", `different SELinux label|conflicting SELinux labels|SELinux (label|context|mount).{0,60}(conflict|mismatch|differ)`),
+	sig("publish/provider-missing", `provider not found: provider|error connecting to provider|failed to find provider binary|provider \S+ (is )?not (registered|installed)|dial unix \S*provider\S*\.sock`),
+	sig("publish/helper-pod-not-running", `mountpoint pod|mount ?pod\b.{0,160}(not ready|is not|isn't|not found|not running|timeout|timed out|fail|pending|unschedulable|evicted|cannot be created|not be created)|(wait|waiting) for (the )?(mount ?pod|fuse pod|share[ -]?manager|fuse-?server)|(fuse|helper|sidecar|proxy|share-?manager)[ -](pod|container|server).{0,120}(not ready|not running|not found|isn't|is not|timeout|timed out|fail|pending|waiting|not yet)|share manager.{0,80}(not |waiting|fail|error|isn't)|failed to find the sidecar container|sidecar container.{0,60}(not |terminated|fail)`),
+	sig("publish/object-missing", `secretproviderclass|SecretNotFound|ResourceNotFoundException|can't find the specified secret|configmaps? "[^"]*" not found|(configmap|config map) \S+ (does not exist|not found)|serviceaccounts? "[^"]*" not found|[a-z]+\.[a-z0-9.-]+\.[a-z]{2,} "[^"]+" not found|(bucket|NoSuchBucket).{0,60}(does not exist|not found)|NoSuchBucket`),
+	sig("stage/secret-missing", `NodeStageSecretRef|NodePublishSecretRef|failed to find the secret|secrets? "[^"]*" not found|secrets? \S{1,120} (does not exist|doesn't exist|not found)|secrets?\b.{0,40}(cannot|can't|must not|may not|can not) be (nil|empty)|(provide|provided|missing|no|empty|nil|without).{0,30}secrets?\b|secrets? (is|are|was) (nil|empty|missing|not (provided|found|set))|secret.{0,60}(lacks|has no|does not (have|contain)|missing) (the )?(key|field)|missing (ID|key) field|(could not|cannot|failed to) (get|find|read) (account |storage )?(key|credentials?|credential).{0,30} (from|in) .{0,40}secret|account ?name.{0,30}(not found|missing|empty).{0,40}secret`),
+
+	// What the node lacks. A program that the driver starts on the host is the host's, all others are the image's.
+	sig("stage/host-requirement", `(nsenter|chroot)\b.{0,300}(no such file|not found|can't execute|cannot execute|failed to execute|failed to run)|(iscsiadm|iscsid|multipathd?|nvme-cli|open-iscsi|iscsi-initiator-utils|nfs-common|nfs-utils|cifs-utils|dm[-_]crypt|cryptsetup)\S*.{0,60}(not found|no such file|not installed|not running|isn't running|is missing|not available|unavailable|could not be found|can't execute)|(please|need to|must|should) install .{0,40}(open-iscsi|nfs|cifs|iscsi|multipath|cryptsetup)|can ?not connect to iSCSI daemon|initiatorname\.iscsi|Could not load transport|modprobe|kernel module|module \S+ (is )?(not|missing)|rpc\.?statd|rpcbind is not|rpc-statd|/dev/(nvme-fabrics|fuse|nbd\d*|mapper/control|infiniband\S*)\b.{0,60}(no such|not found|cannot|could not|failed|does not exist)|device not found, try 'modprobe|helper program.{0,40}mount\.|/sbin/mount\.<?[a-z]|unknown filesystem type '?(nfs4?|cifs|smb3|ceph|glusterfs|lustre|9p|beegfs|gpfs|afs|virtiofs|fuse\S*)'?|hugepages|not have .{0,30}(iscsi|nvme|multipath) .{0,20}(installed|running)|no initiator name`),
+	sig("stage/tool-missing", `executable file not found in \$PATH|(mkfs|fsck|mount|blkid|resize2fs|e2fsck|xfs_\w+|btrfs|tune2fs|lsblk)(\.[a-z0-9]+)?:? (command )?not found|(mkfs|fsck)\.[a-z0-9]+\S*:? no such file|error 2 \(No such file or directory\) while executing (fsck|mkfs)\.`),
+
+	sig("stage/duplicate-uuid", `duplicate UUID|UUID .{0,60}already (mounted|in use|exists)`),
+	sig("stage/wrong-device", `failed to manually set link|symlink \S+ \S+: file exists|claims to be .{0,80}(but|should)|refusing to mount|(serial|wwn|wwid|uuid|device id)\b.{0,80}(mismatch|does not match|doesn't match|differs|not match)|wrong (device|disk) |points? to (the )?(wrong|another|different) (device|disk|volume)|belongs to (another|a different) volume`),
+	sig("stage/device-busy", `already contains (mpath_member)|mounted or mount point busy|already mounted or .{0,20}busy|is (apparently )?in use by the system|is mounted[;.,\\n]|contains a mounted filesystem|can'?t open exclusively|resource busy|is in use\.?(\s|\\n)*e2fsck|still being used|wrong medium type|(device|disk|image|volume|lun)\b.{0,80}(is )?(already )?(in use|used|busy|held|opened|locked) (by|on|elsewhere)|is busy\b|held open by|exclusive (open|lock|access).{0,60}(fail|denied|held)|already (attached|mounted|opened|mapped) (to|on|by|at) (another|a different|other)|already mounted (at|on) `),
+	sig("stage/filesystem-mismatch", `it already contains|but current format is|already formatted (as|with)|formatted with .{0,30}(but|instead|expected|requested)|(file ?system|fs ?type)\b.{0,60}(mismatch|differs?|does not match|doesn't match|not match)|(requested|expected|desired) (file ?system|fs ?type).{0,80}(but|found|got|is)|probably partitions|partition table|has partitions|unknown filesystem type '?(crypto_LUKS|LVM2_member|linux_raid_member|zfs_member|mpath_member|ceph_bluestore|bcache|drbd|swap|isw_raid_member|ddf_raid_member|jmicron_raid_member)'?`),
+	sig("stage/read-only-device", `write access unavailable|(recovery|replay).{0,40}(on )?(a )?read-?only|cannot (mount|format) unformatted disk .{0,120}read-?only|(write[ -]protected|read-only) ?(file ?system|device|disk)?.{0,60}(while|cannot|can't|could not|unable|fail|but)|cannot mount .{0,120}read-only|cannot remount .{0,80}read-write|read-only file system while|is write-protected`),
+	sig("stage/filesystem-unsupported", `unknown filesystem type|unsupported (feature|option|file ?system|superblock|ext4|xfs)|unsupported feature\(?s?\)?|has (unsupported|unknown) .{0,30}features?|unknown (incompatible|ro-compat|incompat) features?|incompatible feature|features? .{0,60}(not supported|unsupported|unknown)|(file ?system|fs ?type) \S* ?(is )?(not supported|unsupported|unknown)|not supported (file ?system|fs ?type)|get a newer version of e2fsck|cannot be safely mounted by this kernel|sector size .{0,60}not supported|no such device\s*$|: no such device\.?$`),
+	sig("stage/filesystem-corrupt", `structure needs cleaning|'?fsck'? found errors|unexpected inconsistency|run fsck manually|fsck (failed|error).{0,60}(exit status|code) (4|8|12)\b|bad magic number in super|superblock (is |could be )?(corrupt|invalid|damaged)|(corrupt|bad|invalid) (group descriptor|inode|journal|superblock)|bad message|needs? (to be )?(repair|recover|journal recovery)|xfs_repair|metadata (corruption|I/O error)|corrupt(ed|ion)|checksum (error|mismatch|invalid|does not match|verify failed)|dirty log|unclean|journal (checksum|superblock|has aborted|is corrupt)|open_ctree failed|could not (repair|correct)|parent transid verify failed`),
+	sig("stage/device-unreadable", `input/output error|\bI/O error|remote I/O error|can't read super ?block|no such device or address|no medium found|short read|\bEIO\b|\bENXIO\b|transport-offline|rejecting I/O to offline device|attempt to access beyond end of device`),
+	sig("stage/bad-mount-options", `(unknown|unrecogni[sz]ed|invalid|bad|incorrect|unsupported|illegal|conflicting) mount (option|flag|parameter)s?|incorrect mount option was specified|mount options? .{0,80}(invalid|not supported|unsupported|not allowed|not permitted|incompatible|conflict|unknown|rejected)|unknown parameter|bad value for|unrecogni[sz]ed (option|parameter)|mount error\(22\)|mount error\(95\)|mount error\(524\)|nfs version or transport protocol is not supported|protocol not supported|: bad option;|invalid option`),
+	sig("stage/permission", `access denied by server|mount error\((13|1|126|127|128)\)|status_(logon_failure|access_denied|account\w*|password\w*|bad_network_name)|nt_status_access_denied|login failed due to authorization|authori[sz]ation (fail|error|denied)|authentication (fail|error|denied)|auth\w* (fail|denied)|not authori[sz]ed|unauthori[sz]ed|access ?denied|permission ?denied|operation not permitted|forbidden|(invalid|wrong|bad|expired|incorrect|missing) (credential|password|passphrase|token|access key|secret key|key)s?|no key available with this passphrase|required key not available|invalid client|signature\w* (does not|doesn't) match|signaturedoesnotmatch|invalidaccesskeyid|expiredtoken|status ?code:? (401|403)\b|\b(401|403) (unauthorized|forbidden)|\(13\)|code = (PermissionDenied|Unauthenticated)`),
+	sig("stage/server-unreachable", `mount error\((110|111|112|113|115|101|107|2?8)\)|operation now in progress|connection (timed out|refused|reset)|no route to host|host is (down|unreachable)|network is (unreachable|down)|could not resolve|no such host|name or service not known|temporary failure in name resolution|name resolution|failed to resolve|lookup \S+.{0,60}(no such host|timeout|server misbehaving|i/o timeout)|i/o timeout|portmap|rpc: (timed out|program not registered|port mapper|remote system error|unable to receive)|(not|isn't|is not|un)(reachable| responding)|unreachable|initiator reported error|could not log ?in to|cannot make (a )?connection|connection (to discovery )?(login|address).{0,40}(fail|error)|iscsi.{0,80}(timed out|timeout|login.{0,20}fail|failed to login)|(monclient|mon|monitor|mds|osd|portal|gateway|metadata server|filer|nas|server|endpoint)\b.{0,60}(timed out|timeout|down|unavailable|not available)|server \S+ not responding|mount system call (timed out|failed for)|failed to (connect|dial)|dial tcp|tls handshake|(110\)|107\)) ?(connection|transport)|no active (mds|mon)|nvme connect.{0,80}(fail|error)|all (portals|paths|targets) .{0,40}(fail|down|unreachable)`),
+	sig("stage/device-missing", `not attached to (the )?(node|vm|instance|server|host)|special device \S+ does not exist|the file /dev/\S+ does not exist|device \S{0,160} ?(\S+ )?(is )?(not (found|ready|attached|available|exist|present|visible|yet)|does(n't| not) exist|missing|did(n't| not) appear|never appeared|no such file)|/dev/\S+: no such file|(find|found|locate|get|determine|detect|discover|match|resolve|identify|see|read|open|stat|verify)\w*.{0,80}\b(device|disk|lun|nvme|block ?dev\w*|dm name|by-id|by-path)\b.{0,160}(not found|no such|fail|timed? ?out|error|none|nil|does not exist)|(could not|couldn't|cannot|can't|unable to|failed to|did not|no) (find|locate|get|determine|detect|discover|match|resolve|identify|see).{0,60}\b(device|disk|lun|nvme|path|block ?dev\w*)|no (matching |such |block )?(device|disk|lun)s?( path)? (found|with|for|matching|visible|exist|appear)|(device|disk|lun|volume)( path)? .{0,80}(not found|does not exist|not attached|was not found|isn't attached|is not attached|empty)|(timed? ?out|timeout).{0,60}wait\w*.{0,60}(device|disk|path|lun|attach|link|udev)|wait\w*.{0,40}(device|disk|lun|path)\b.{0,80}(timed? ?out|timeout|exceeded|to appear|to become)|device path is empty|lun \d* ?not found|exit status 2?\b.{0,40}udevadm|no device`),
+
+	sig("publish/not-staged", `(volume|vol)\b.{0,120}(not|isn't|hasn't been|has not been|never|n't).{0,20}(been )?staged|not appear(s)? (to be )?staged|(staging|stage|global ?mount|target staging)\S* ?(target )?(path|dir|directory|mount ?point|target)?\S*.{0,220}(not mounted|not a mount ?point|no longer valid|does not exist|doesn't exist|not exist|is not (a )?(mounted|mount|valid)|not (found|set|staged)|no such file)|must (first )?be staged|nodestage.{0,60}(must|not|before|first)|globalmount\S*.{0,60}(not mounted|not a mount|no such file|does not exist)`),
+	sig("publish/stale-publish-mount", `(transport endpoint is not connected|stale (nfs )?file handle|socket (is )?not connected|software caused connection abort)`),
+	sig("stage/operation-pending", `operation .{0,400}(already exists|in progress|is pending|pending|in flight|is already|is ongoing|ongoing)|already an operation|another operation|operation (is )?(already )?(in progress|pending|locked)|pending operation|in-?flight|already (being|in the process of)|is (still )?(in progress|being (staged|published|mounted|processed))|volume.{0,80}(locked|lock).{0,60}(operation|request|held)|code = Aborted`),
+	sig("start/ownership-slow", `applyFSGroup failed for vol .{0,200}(context|deadline|timed? ?out)`),
+	sig("publish/permission", `applyFSGroup failed|chown|chmod|chgrp|lchown|setfacl|error checking for SELinux support`),
+	sig("stage/timeout", `code = DeadlineExceeded|deadline ?exceeded|timed? ?out|timeout|code = Canceled|context canceled|i/o timeout`),
+}
+
+// commonplace is what mount(8) adds to whatever went wrong: it tells nothing, and its words would be taken for a cause. That a
+// helper may be missing it says of disks too, which need none.
+var (
+	commonplace = regexp.MustCompile(`(?is)wrong fs type, bad option, bad superblock on \S+\s*missing codepage or helper program, or other error\.?|dmesg\(1\) may have more information after failed mount system call\.?|in some cases useful info is found in syslog - try\s+dmesg \| tail or so\.?`)
+	helperHint  = regexp.MustCompile(`(?is)\(for several filesystems \(e\.g\. nfs, cifs\) you might\s+need a /sbin/mount\.<type> helper program\)`)
+)
+
+// telling is an error without the commonplaces in it.
+func telling(text string) string {
+	text = commonplace.ReplaceAllString(text, "")
+	if strings.Contains(text, " /dev/") {
+		text = helperHint.ReplaceAllString(text, "")
+	}
+	return text
+}
+
+// mountTells is the cause that an error of mounting tells.
+func mountTells(text string) string { return told(mountWords, telling(text)) }
+
+// vagueMount: mount(8) and mkfs say these for so many reasons that only the kernel's log or the device tells which.
+var vagueMount = sig("", `wrong fs type, bad option, bad superblock|mount failed: exit status \d+\s*$|failed with mount failed: exit status \d+`).Pattern
+
+// containerWords are what the runtime, the kubelet or the program in a container says when its volume is at fault after the
+// mount was reported done.
+var containerWords = []signature{
+	sig("start/subpath", `failed to prepare subPath|failed to create subPath|subpath.{0,200}(no such|not a directory|stale|not connected|does not exist|error|fail|denied|read-only)|volume-subpaths/\S+.{0,200}(no such|not a directory|stale|not connected|permission|error|fail)`),
+	sig("publish/driver-error", `not a device node`),
+	sig("publish/stale-publish-mount", `(stat|statfs|lstat|open|mount|mounting|resolve|evaluate|access)\b.{0,40}/pods/\S+/volumes?/\S+.{0,200}(stale (nfs )?file handle|transport endpoint is not connected|input/output error|host is down|socket (is )?not connected|no such device)`),
+	sig("start/mount-broken", `transport endpoint is not connected|stale (nfs )?file handle|socket (is )?not connected|\bENOTCONN\b|\bESTALE\b|software caused connection abort`),
+	sig("start/read-only", `read-only file ?system|\bEROFS\b`),
+	sig("start/full", `no space left on (the )?device|\bENOSPC\b|disk quota exceeded|disk (is )?full|out of (disk )?space|no free (space|inodes)`),
+	sig("stage/device-unreadable", `input/output error|\bEIO\b|\bI/O error`),
+	sig("start/ownership-slow", `failed to reserve container name|(create|creating) container.{0,80}(context deadline|deadline exceeded|timed out)|^(Error: )?context deadline exceeded$|relabel`),
+	sig("publish/permission", `permission denied|operation not permitted|\bEACCES\b|\bEPERM\b`),
+}

@@ -1,0 +1,367 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csidoctor/csidoctor/internal/mountinfo"
+	"github.com/csidoctor/csidoctor/internal/nodereport"
+)
+
+// nodeFacts is what a node's report says about the view's volume there. Devices are compared by major:minor, serial, WWID and
+// UUID: names are given anew at each boot.
+type nodeFacts struct {
+	*nodereport.NodeReport
+	node    string
+	table   mountinfo.Table               // of the kubelet's mount namespace; empty: not read, nothing can be concluded from it
+	whole   bool                          // every line of the table was understood: "not mounted" can be concluded
+	volume  *nodereport.Volume            // the volume's folders below the kubelet's root; nil: none
+	publish *nodereport.Publish           // of the view's pod; nil: none
+	own     []*nodereport.Device          // devices that carry the volume's identity themselves: serial, WWID, a resource's name
+	linked  []*nodereport.Device          // devices that a link with the volume's identity leads to
+	others  []*nodereport.Volume          // the other volumes in the report
+	devices map[string]*nodereport.Device // by major:minor
+}
+
+// atHand gives a node's facts where its report lies in the input. That nobody probed the node is no gap here: it only matters
+// where something points to it.
+func (v *View) atHand(node string) (*nodeFacts, Truth) {
+	var r *nodereport.NodeReport
+	var known Truth
+	v.ahead(func() { r, known = v.report(node) })
+	return v.factsOf(r, node), known
+}
+
+// probed gives a node's facts where the answer needs them, with the truth of report.
+func (v *View) probed(node string) (*nodeFacts, Truth) {
+	r, known := v.report(node)
+	return v.factsOf(r, node), known
+}
+
+func (v *View) factsOf(r *nodereport.NodeReport, node string) *nodeFacts {
+	if r == nil {
+		return nil
+	}
+	n := &nodeFacts{NodeReport: r, node: node, devices: map[string]*nodereport.Device{}}
+	var bad []nodereport.Gap
+	n.table, bad = mountinfo.Parse(r.Mountinfo)
+	n.whole = len(n.table) > 0 && len(bad) == 0 && !slices.ContainsFunc(r.Gaps, func(g nodereport.Gap) bool { return strings.Contains(g.What, "mountinfo") })
+	for i := range r.Devices {
+		n.devices[r.Devices[i].MajorMinor] = &r.Devices[i]
+	}
+	for i := range r.Volumes {
+		vol := &r.Volumes[i]
+		if v.isVolume(vol) {
+			n.volume = vol
+			continue
+		}
+		n.others = append(n.others, vol)
+	}
+	if n.volume != nil && v.Pod != nil {
+		for i := range n.volume.Publishes {
+			if p := &n.volume.Publishes[i]; p.PodUID == string(v.Pod.UID) {
+				n.publish = p
+			}
+		}
+	}
+	if v.Handle == "" {
+		return n
+	}
+	pv := ""
+	if v.PV != nil {
+		pv = v.PV.Name
+	}
+	ids := v.identities(v.Handle, pv, node)
+	for i := range r.Devices {
+		d := &r.Devices[i]
+		switch {
+		case carries(d, ids):
+			n.own = append(n.own, d)
+		case linkedTo(d, ids):
+			n.linked = append(n.linked, d)
+		}
+	}
+	return n
+}
+
+// isVolume: a report's volume is the view's one. Inline volumes have a handle of kubelet's making: there the pod's folder tells.
+func (v *View) isVolume(vol *nodereport.Volume) bool {
+	if v.Inline == nil {
+		return v.Handle != "" && vol.Handle == v.Handle && (vol.Driver == v.Driver || vol.Driver == "") || vol.Handle == "" && v.PV != nil && vol.PV == v.PV.Name
+	}
+	return v.Pod != nil && v.Volume != nil && slices.ContainsFunc(vol.Publishes, func(p nodereport.Publish) bool {
+		return p.PodUID == string(v.Pod.UID) && strings.Contains(p.Path, "/kubernetes.io~csi/"+strings.ReplaceAll(v.Volume.Name, "/", "~")+"/")
+	})
+}
+
+// minIdentity is the shortest text that is taken for an identity: shorter ones are in too many names.
+const minIdentity = 8
+
+// identities are what a device of a volume may carry or be linked by: its handle, the last part of it, the PV's name, and
+// what ControllerPublishVolume handed on of device names.
+func (v *View) identities(handle, pv, node string) []string {
+	all := []string{handle, pv, handle[strings.LastIndexAny(handle, "/#:^,")+1:]}
+	v.ahead(func() {
+		if a, known := get[*storagev1.VolumeAttachment](v.world, inAttachments, "", attachmentName(handle, v.Driver, node)); known == Yes {
+			for _, value := range a.Status.AttachmentMetadata {
+				all = append(all, strings.TrimPrefix(value, "/dev/disk/by-id/"))
+			}
+		}
+	})
+	var out []string
+	for _, id := range all {
+		id = strings.TrimPrefix(bare(id), "wwn0x")
+		if len(id) >= minIdentity && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// bare is an identity without what udev, drivers and kernels write differently: case and separators.
+func bare(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// virtioSerial: virtio-blk cuts a serial to 20 characters.
+const virtioSerial = 20
+
+// carries: the device itself says that it is the volume.
+func carries(d *nodereport.Device, ids []string) bool {
+	serial := bare(d.Serial)
+	wwid := bare(d.WWID)
+	for _, prefix := range []string{"naa", "eui", "uuid"} {
+		wwid = strings.TrimPrefix(wwid, prefix)
+	}
+	for _, id := range ids {
+		switch {
+		case len(serial) >= minIdentity && (serial == id || len(d.Serial) == virtioSerial && strings.HasPrefix(id, serial) || len(serial) >= 12 && strings.HasSuffix(id, serial)):
+			return true
+		case len(wwid) >= 12 && (strings.Contains(id, wwid) || len(id) >= 12 && strings.HasSuffix(wwid, id)):
+			return true
+		}
+	}
+	// The kernel names these by the resource: /dev/drbd/by-res, /dev/rbd/<pool>/<image>, a device mapper's own name.
+	return d.Kind == "drbd" && linkedTo(d, ids)
+}
+
+// linkedTo: a link whose name has the volume's identity leads to the device.
+func linkedTo(d *nodereport.Device, ids []string) bool {
+	for _, l := range d.Links {
+		l = bare(strings.TrimPrefix(l, "/dev/"))
+		for _, id := range ids {
+			if strings.Contains(l, id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// device finds a mount's device; nil for NFS, FUSE and the like, and where the report does not have it.
+func (n *nodeFacts) device(m mountinfo.Mount) *nodereport.Device {
+	if m.Anonymous() {
+		return nil
+	}
+	return n.devices[m.Device()]
+}
+
+// ownDevice is the device that is the volume's for certain: the one that carries its identity, of several the one on top.
+func (n *nodeFacts) ownDevice() *nodereport.Device {
+	return n.top(n.own)
+}
+
+// knownDevice is the own device, else the only one that a link leads to.
+func (n *nodeFacts) knownDevice() *nodereport.Device {
+	if d := n.ownDevice(); d != nil {
+		return d
+	}
+	return n.top(n.linked)
+}
+
+// top is the one of several devices that stands on the others (a multipath map on its paths); nil where they are not one stack.
+func (n *nodeFacts) top(devices []*nodereport.Device) *nodereport.Device {
+	tops := map[string]*nodereport.Device{}
+	for _, d := range devices {
+		t := d
+		for range 4 { // partition, multipath, LUKS, LVM: no stack is higher
+			if up := n.named(t.Holders); up != nil {
+				t = up
+			}
+		}
+		tops[t.MajorMinor] = t
+	}
+	if len(tops) == 1 {
+		for _, d := range tops {
+			return d
+		}
+	}
+	return nil
+}
+
+// named is the one device of these names; nil for none and for several.
+func (n *nodeFacts) named(names []string) *nodereport.Device {
+	if len(names) != 1 {
+		return nil
+	}
+	for i := range n.Devices {
+		if n.Devices[i].Name == names[0] {
+			return &n.Devices[i]
+		}
+	}
+	return nil
+}
+
+// inStack: a device is one of the volume's own, or lies below one of them.
+func (n *nodeFacts) inStack(d *nodereport.Device) bool {
+	if slices.Contains(n.own, d) || slices.Contains(n.linked, d) {
+		return true
+	}
+	for _, o := range append(slices.Clone(n.own), n.linked...) {
+		if slices.Contains(o.Holders, d.Name) || slices.Contains(d.Slaves, o.Name) || slices.Contains(o.Slaves, d.Name) || slices.Contains(d.Holders, o.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// States of block devices in sysfs in which nothing can be read any more (SCSI, NVMe, device mapper).
+var deadStates = []string{"offline", "dead", "transport-offline", "deleting", "deleting (no IO)", "failed", "faulty", "cancel", "del"}
+
+// broken tells what is wrong with a device in half a sentence; empty: nothing is known to be.
+func (n *nodeFacts) broken(d *nodereport.Device) string {
+	switch {
+	case d == nil:
+		return ""
+	case d.Removed:
+		return "the kernel has no such device any more"
+	case slices.Contains(deadStates, d.State):
+		return "the device is " + d.State
+	case d.Signature != nil && d.Signature.Error != "":
+		return "reading it fails with " + d.Signature.Error
+	}
+	paths, dead := 0, 0
+	for i := range n.Devices {
+		if p := &n.Devices[i]; slices.Contains(p.Holders, d.Name) || slices.Contains(d.Slaves, p.Name) {
+			paths++
+			if p.Removed || slices.Contains(deadStates, p.State) {
+				dead++
+			}
+		}
+	}
+	if paths > 0 && dead == paths {
+		return "all devices below it are gone or offline"
+	}
+	return ""
+}
+
+// deadStats are the errors of stat on a mount that has nothing behind it any more (mount-utils IsCorruptedMnt, and ENXIO).
+var deadStats = []string{"ENOTCONN", "ESTALE", "EIO", "EHOSTDOWN", "ENODEV", "ENXIO", "ESHUTDOWN", "EUCLEAN"}
+
+// describe writes a device for a human who then looks at the node.
+func describe(d *nodereport.Device) string {
+	s := d.Name + " (" + d.MajorMinor
+	if d.Serial != "" {
+		s += ", serial " + d.Serial
+	} else if d.WWID != "" {
+		s += ", " + d.WWID
+	}
+	return s + ")"
+}
+
+// staged are all mounts at the staging path, the buried ones first, and those that the driver made below it (ceph-csi).
+func (n *nodeFacts) staged() mountinfo.Table {
+	if n.volume == nil || n.volume.Staging == nil {
+		return nil
+	}
+	return n.table.Below(n.volume.Staging.Path)
+}
+
+// published is what is mounted at the pod's path.
+func (n *nodeFacts) published() (mountinfo.Mount, bool) {
+	if n.publish == nil {
+		return mountinfo.Mount{}, false
+	}
+	return n.table.At(n.publish.Path)
+}
+
+// mountsOf are the mounts of the volume: staged ones, then the pod's.
+func (n *nodeFacts) mountsOf() mountinfo.Table {
+	out := slices.Clone(n.staged())
+	if m, ok := n.published(); ok {
+		out = append(out, m)
+	}
+	return out
+}
+
+// driver is what the sockets of the view's driver answered.
+func (n *nodeFacts) driver(name string) *nodereport.Driver { return socketOf(n.NodeReport, name) }
+
+// stages: the driver has NodeStageVolume; Unknown when its capabilities were not read.
+func (n *nodeFacts) stages(driver string) Truth {
+	d := n.driver(driver)
+	if d == nil || d.Node == nil || d.Node.Error != "" || d.Node.Capabilities == nil {
+		return Unknown
+	}
+	return truth(slices.Contains(d.Node.Capabilities, "STAGE_UNSTAGE_VOLUME"))
+}
+
+// kernelSays finds the newest kernel line that fits; about the devices where a line names one.
+func (n *nodeFacts) kernelSays(fits func(nodereport.LogLine) bool) *nodereport.LogLine {
+	for i := range slices.Backward(n.KernelLog) {
+		if fits(n.KernelLog[i]) {
+			return &n.KernelLog[i]
+		}
+	}
+	return nil
+}
+
+// seen is evidence from the report.
+func (n *nodeFacts) seen(field, value string) Evidence {
+	return fact(Object{Kind: "NodeReport", Name: n.node}, field, value, n.CollectedAt)
+}
+
+func (n *nodeFacts) seenMount(m mountinfo.Mount) Evidence {
+	return n.seen("mountinfo "+m.Mountpoint, fmt.Sprintf("%s %s %s, root %s", m.Device(), m.FSType, m.Source, m.Root))
+}
+
+func (n *nodeFacts) seenDevice(d *nodereport.Device) Evidence {
+	value := fmt.Sprintf("%s, state %s", describe(d), d.State)
+	if d.Removed {
+		value += ", removed"
+	}
+	if s := d.Signature; s != nil {
+		value += ", holds " + s.Type
+		if s.UUID != "" {
+			value += " " + s.UUID
+		}
+		if s.Error != "" {
+			value += ", reading fails with " + s.Error
+		}
+	}
+	if len(d.Links) > 0 {
+		value += ", links " + strings.Join(d.Links, " ")
+	}
+	return n.seen("devices["+d.Name+"]", value)
+}
+
+func (n *nodeFacts) seenLine(l *nodereport.LogLine) Evidence {
+	return fact(Object{Kind: "NodeReport", Name: n.node}, "kernelLog", l.Message, l.At)
+}
+
+func (n *nodeFacts) seenTask(t *nodereport.Task) Evidence {
+	return n.seen(fmt.Sprintf("tasks[%d]", t.PID), fmt.Sprintf("%s %s, state %s, %s old", t.Comm, t.Args, t.State, ago(time.Duration(t.Seconds)*time.Second)))
+}

@@ -19,7 +19,7 @@ const maxConsumers = 10
 // there are any the answer is provisional.
 func Explain(s *snapshot.Snapshot, t Target, o Options) (Diagnosis, Wanted) {
 	w := &world{facts: s, taken: s.TakenAt, now: cmp.Or(o.Now, s.TakenAt), kubectl: o.Kubectl,
-		used: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, unread: map[snapshot.Query]bool{}}
+		used: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, unread: map[snapshot.Query]bool{}, memo: map[string]string{}}
 	a := &answer{world: w, gaps: map[snapshot.Query]bool{}}
 	a.APIVersion, a.Kind, a.Target, a.TakenAt = APIVersion, "Diagnosis", t, s.TakenAt.UTC()
 	a.Chains, a.Findings, a.Gaps, a.Verdict = []Chain{}, []Finding{}, []Gap{}, VerdictHealthy

@@ -150,19 +150,19 @@ func (v *View) blamed() (*blame, Truth) {
 		}
 		return nil, No
 	}
-	b := &blame{Cause: told(v.words(), telling(t.Text)), Trouble: t, Facts: n, Confidence: Likely, Evidence: []Evidence{t.Evidence}}
+	b := &blame{Cause: v.tells(t), Trouble: t, Facts: n, Confidence: Likely, Evidence: []Evidence{t.Evidence}}
 	if known == Unknown && (b.Cause == "" || vague[b.Cause]) {
 		return nil, Unknown
 	}
 	return b, Yes
 }
 
-// words are the signatures that fit where the chain stops.
-func (v *View) words() []signature {
+// tells is the cause that the words of an error tell where the chain stops.
+func (v *View) tells(t *trouble) string {
 	if v.at(HopStart) {
-		return containerWords
+		return told(containerWords, t.Text)
 	}
-	return mountWords
+	return v.mountTells(t.Text)
 }
 
 // vague are causes whose words have several reasons that the node's report tells apart.

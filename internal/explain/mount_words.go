@@ -67,11 +67,18 @@ func telling(text string) string {
 	return text
 }
 
-// mountTells is the cause that an error of mounting tells.
-func mountTells(text string) string { return told(mountWords, telling(text)) }
+// mountTells is the cause that an error of mounting tells. Every cause asks it of the same few texts.
+func (w *world) mountTells(text string) string {
+	cause, known := w.memo[text]
+	if !known {
+		cause = told(mountWords, telling(text))
+		w.memo[text] = cause
+	}
+	return cause
+}
 
 // vagueMount: mount(8) and mkfs say these for so many reasons that only the kernel's log or the device tells which.
-var vagueMount = sig("", `wrong fs type, bad option, bad superblock|mount failed: exit status \d+\s*$|failed with mount failed: exit status \d+`).Pattern
+var vagueMount = phrase(`wrong fs type, bad option, bad superblock|mount failed: exit status \d+\s*$|failed with mount failed: exit status \d+`)
 
 // containerWords are what the runtime, the kubelet or the program in a container says when its volume is at fault after the
 // mount was reported done.

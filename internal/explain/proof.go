@@ -50,8 +50,8 @@ func (v *View) during(l nodereport.LogLine) bool {
 }
 
 // kernelOn finds the newest kernel line of the waiting time about a device.
-func (v *View) kernelOn(n *nodeFacts, d *nodereport.Device, words *regexp.Regexp) *nodereport.LogLine {
-	return n.kernelSays(func(l nodereport.LogLine) bool { return about(l, d) && v.during(l) && words.MatchString(l.Message) })
+func (v *View) kernelOn(n *nodeFacts, d *nodereport.Device, words phrases) *nodereport.LogLine {
+	return n.kernelSays(func(l nodereport.LogLine) bool { return about(l, d) && v.during(l) && words.in(l.Message) })
 }
 
 // The programs of the node side of a mount, by what they do.
@@ -122,7 +122,7 @@ func proveOwnership(v *View, n *nodeFacts, t *trouble) *blame {
 	if !v.failing() || t == nil || !v.setsGroup() {
 		return nil
 	}
-	if cause := mountTells(t.Text); cause != "stage/operation-pending" && cause != "stage/timeout" {
+	if cause := v.mountTells(t.Text); cause != "stage/operation-pending" && cause != "stage/timeout" {
 		return nil
 	}
 	mounts := n.mountsOf()
@@ -183,7 +183,7 @@ func proveStale(v *View, n *nodeFacts, _ *trouble) *blame {
 	return b
 }
 
-var ioError = sig("", `I/O error|rejecting I/O|offline device|unaligned|lost (page )?write|medium error|blk_update_request|critical (target|medium|nexus) error|device not ready|session recovery timed out|no usable path|remaining active paths: 0|hard resetting|Unrecovered read error|transport failure`).Pattern
+var ioError = phrase(`I/O error|rejecting I/O|offline device|unaligned|lost (page )?write|medium error|blk_update_request|critical (target|medium|nexus) error|device not ready|session recovery timed out|no usable path|remaining active paths: 0|hard resetting|Unrecovered read error|transport failure`)
 
 // proveUnreadable: the device is there and cannot be read.
 func proveUnreadable(v *View, n *nodeFacts, t *trouble) *blame {
@@ -193,10 +193,10 @@ func proveUnreadable(v *View, n *nodeFacts, t *trouble) *blame {
 	for _, d := range append([]*nodereport.Device{n.subject(t)}, append(slices.Clone(n.own), n.linked...)...) {
 		why := n.broken(d)
 		line := v.kernelOn(n, d, ioError)
-		if d == nil || d.Removed || why == "" && (line == nil || t == nil || shutDown.MatchString(line.Message)) {
+		if d == nil || d.Removed || why == "" && (line == nil || t == nil || shutDown.in(line.Message)) {
 			continue
 		}
-		if why == "" && mountTells(t.Text) != "stage/device-unreadable" && !vagueMount.MatchString(t.Text) {
+		if why == "" && v.mountTells(t.Text) != "stage/device-unreadable" && !vagueMount.in(t.Text) {
 			continue // an old I/O error on a device that is read now
 		}
 		b := &blame{Cause: "stage/device-unreadable", Confidence: Certain, Evidence: []Evidence{n.seenDevice(d)}}
@@ -215,14 +215,14 @@ func proveUnreadable(v *View, n *nodeFacts, t *trouble) *blame {
 }
 
 var (
-	busyWords = sig("", `busy|in use|is mounted|already mounted|exclusive|read-only|wrong medium type|wrong fs type|held|opened`).Pattern
+	busyWords = phrase(`busy|in use|is mounted|already mounted|exclusive|read-only|wrong medium type|wrong fs type|held|opened`)
 	heldOpen  = regexp.MustCompile(`[Hh]eld open by (\S+)`)
-	refusedBy = regexp.MustCompile(`(?i)refused by peer|peer may not become primary|multiple primaries not allowed|held open|need access to uptodate data`)
+	refusedBy = phrase(`refused by peer|peer may not become primary|multiple primaries not allowed|held open|need access to uptodate data`)
 )
 
 // proveHolder: something holds the device, on this node or, of a replicated one, on another.
 func proveHolder(v *View, n *nodeFacts, t *trouble) *blame {
-	if !v.failing() || t == nil || !busyWords.MatchString(t.Text) {
+	if !v.failing() || t == nil || !busyWords.in(t.Text) {
 		return nil
 	}
 	d := n.subject(t)
@@ -342,7 +342,10 @@ func (v *View) peers(n *nodeFacts, d *nodereport.Device) []*nodeFacts {
 	return out
 }
 
-var duplicateUUID = regexp.MustCompile(`(?i)duplicate UUID ([0-9a-f-]{36})?`)
+var (
+	duplicateUUID = phrase(`duplicate UUID`)
+	anyUUID       = regexp.MustCompile(`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`)
+)
 
 // proveDuplicate: a filesystem with the same UUID is mounted on the node.
 func proveDuplicate(v *View, n *nodeFacts, t *trouble) *blame {
@@ -354,7 +357,7 @@ func proveDuplicate(v *View, n *nodeFacts, t *trouble) *blame {
 	if line == nil {
 		return nil
 	}
-	uuid := duplicateUUID.FindStringSubmatch(line.Message)[1]
+	uuid := anyUUID.FindString(line.Message)
 	if uuid == "" && d.Signature != nil {
 		uuid = d.Signature.UUID
 	}
@@ -381,7 +384,7 @@ func proveDuplicate(v *View, n *nodeFacts, t *trouble) *blame {
 	return b
 }
 
-var unsupported = sig("", `unknown (incompatible|incompat|ro-compat|required|log incompat\w*) features?|couldn't mount because of unsupported optional features|cannot be safely mounted by this kernel|unsupported (feature|version|block ?size|sector)|not supported by this kernel|has unsupported|unrecognized (mount option|feature)|unknown (or )?unsupported|bad block size|File system with blocksize \d+ bytes\. Only pagesize|incompatible features|cannot mount because of unsupported`).Pattern
+var unsupported = phrase(`unknown (incompatible|incompat|ro-compat|required|log incompat\w*) features?|couldn't mount because of unsupported optional features|cannot be safely mounted by this kernel|unsupported (feature|version|block ?size|sector)|not supported by this kernel|has unsupported|unrecognized (mount option|feature)|unknown (or )?unsupported|bad block size|File system with blocksize \d+ bytes\. Only pagesize|incompatible features|cannot mount because of unsupported`)
 
 // proveUnsupported: the node's kernel does not know the filesystem or a feature of it.
 func proveUnsupported(v *View, n *nodeFacts, t *trouble) *blame {
@@ -406,15 +409,15 @@ func proveUnsupported(v *View, n *nodeFacts, t *trouble) *blame {
 	return b
 }
 
-var kernelRefuses = sig("", `failed to (blocklist|blacklist|acquire lock).{0,40}-13|: -13$|authenticat\w* (error|fail)|auth protocol .{0,40}(fail|error)|STATUS_(ACCESS_DENIED|LOGON_FAILURE)|login (failed|rejected)|rejected.{0,40}(authorization|credential)|access denied|permission denied|CIFS.{0,80}(-13|logon)`).Pattern
+var kernelRefuses = phrase(`failed to (blocklist|blacklist|acquire lock).{0,40}-13|: -13$|authenticat\w* (error|fail)|auth protocol .{0,40}(fail|error)|STATUS_(ACCESS_DENIED|LOGON_FAILURE)|login (failed|rejected)|rejected.{0,40}(authorization|credential)|access denied|permission denied|CIFS.{0,80}(-13|logon)`)
 
 // proveRefused: the kernel was refused by the server.
 func proveRefused(v *View, n *nodeFacts, t *trouble) *blame {
-	if !v.failing() || t == nil || mountTells(t.Text) != "stage/permission" && !vagueMount.MatchString(t.Text) {
+	if !v.failing() || t == nil || v.mountTells(t.Text) != "stage/permission" && !vagueMount.in(t.Text) {
 		return nil
 	}
 	line := n.kernelSays(func(l nodereport.LogLine) bool {
-		return v.during(l) && kernelRefuses.MatchString(l.Message) && v.lineIsOurs(n, l, t)
+		return v.during(l) && kernelRefuses.in(l.Message) && v.lineIsOurs(n, l, t)
 	})
 	if line == nil {
 		return nil
@@ -440,7 +443,7 @@ func (v *View) lineIsOurs(n *nodeFacts, l nodereport.LogLine, t *trouble) bool {
 	return true
 }
 
-var readOnlyWords = sig("", `write access unavailable|write-protect|read-only|readonly|recovery required`).Pattern
+var readOnlyWords = phrase(`write access unavailable|write-protect|read-only|readonly|recovery required`)
 
 // proveReadOnlyDevice: the device does not take writes, and the mount needs one.
 func proveReadOnlyDevice(v *View, n *nodeFacts, t *trouble) *blame {
@@ -449,7 +452,7 @@ func proveReadOnlyDevice(v *View, n *nodeFacts, t *trouble) *blame {
 		return nil
 	}
 	line := v.kernelOn(n, d, readOnlyWords)
-	if line == nil && !readOnlyWords.MatchString(t.Text) && !vagueMount.MatchString(t.Text) {
+	if line == nil && !readOnlyWords.in(t.Text) && !vagueMount.in(t.Text) {
 		return nil
 	}
 	b := &blame{Cause: "stage/read-only-device", Confidence: Certain, Evidence: []Evidence{n.seenDevice(d), n.seen("devices["+d.Name+"].readOnly", "true")},
@@ -460,7 +463,7 @@ func proveReadOnlyDevice(v *View, n *nodeFacts, t *trouble) *blame {
 	return b
 }
 
-var corruptWords = sig("", `corrupt|bad (geometry|magic|superblock|inode|header|CRC)|structure needs cleaning|invalid (journal|superblock|checksum)|checksum (error|mismatch|invalid|verify)|error loading journal|error (count|-117|-74|117)|log mount/recovery failed|log mount failed|failed to recover|metadata|unmount and run xfs_repair|can't find ext4 filesystem|group descriptors corrupted|open_ctree failed|no journal found|mounting with errors|EXT[234]-fs error`).Pattern
+var corruptWords = phrase(`corrupt|bad (geometry|magic|superblock|inode|header|CRC)|structure needs cleaning|invalid (journal|superblock|checksum)|checksum (error|mismatch|invalid|verify)|error loading journal|error (count|-117|-74|117)|log mount/recovery failed|log mount failed|failed to recover|metadata|unmount and run xfs_repair|can't find ext4 filesystem|group descriptors corrupted|open_ctree failed|no journal found|mounting with errors|EXT[234]-fs error`)
 
 // proveCorrupt: the filesystem is damaged.
 func proveCorrupt(v *View, n *nodeFacts, t *trouble) *blame {
@@ -468,8 +471,8 @@ func proveCorrupt(v *View, n *nodeFacts, t *trouble) *blame {
 	if !v.failing() || t == nil || d == nil {
 		return nil
 	}
-	cause := mountTells(t.Text)
-	if cause != "stage/filesystem-corrupt" && cause != "" && !vagueMount.MatchString(t.Text) {
+	cause := v.mountTells(t.Text)
+	if cause != "stage/filesystem-corrupt" && cause != "" && !vagueMount.in(t.Text) {
 		return nil
 	}
 	line := v.kernelOn(n, d, corruptWords)
@@ -511,7 +514,7 @@ func proveMismatch(v *View, n *nodeFacts, t *trouble) *blame {
 	if !known || want == "" || family(have) == family(want) || have == "crypto_LUKS" && len(d.Holders) > 0 {
 		return nil
 	}
-	if cause := mountTells(t.Text); cause != "stage/filesystem-mismatch" && cause != "" && !vagueMount.MatchString(t.Text) {
+	if cause := v.mountTells(t.Text); cause != "stage/filesystem-mismatch" && cause != "" && !vagueMount.in(t.Text) {
 		return nil
 	}
 	what := "holds " + have
@@ -522,18 +525,18 @@ func proveMismatch(v *View, n *nodeFacts, t *trouble) *blame {
 		Why: fmt.Sprintf("On node %s the device %s of volume %s %s, and the volume asks for %s.", n.node, describe(d), v.volumeName(), what, want)}
 }
 
-var serverSilent = sig("", `not responding|timed out|connection (refused|reset)|socket (closed|error)|no route to host|unreachable|error connecting to socket|connect error|host is down|reconnect|session (lost|recovery timed out)|detected conn error|keep[- ]?alive`).Pattern
+var serverSilent = phrase(`not responding|timed out|connection (refused|reset)|socket (closed|error)|no route to host|unreachable|error connecting to socket|connect error|host is down|reconnect|session (lost|recovery timed out)|detected conn error|keep[- ]?alive`)
 
 // proveServer: the kernel waits for a server.
 func proveServer(v *View, n *nodeFacts, t *trouble) *blame {
 	if !v.failing() || t == nil {
 		return nil
 	}
-	if cause := mountTells(t.Text); cause != "stage/server-unreachable" && cause != "stage/timeout" && cause != "stage/operation-pending" && cause != "" {
+	if cause := v.mountTells(t.Text); cause != "stage/server-unreachable" && cause != "stage/timeout" && cause != "stage/operation-pending" && cause != "" {
 		return nil
 	}
 	line := n.kernelSays(func(l nodereport.LogLine) bool {
-		if !v.during(l) || !serverSilent.MatchString(l.Message) {
+		if !v.during(l) || !serverSilent.in(l.Message) {
 			return false
 		}
 		return about(l, n.subject(t)) || slices.ContainsFunc(v.servers(), func(s string) bool { return strings.Contains(l.Message, s) })
@@ -584,7 +587,7 @@ func proveHost(v *View, n *nodeFacts, t *trouble) *blame {
 	if !v.failing() || t == nil || n.Host == nil {
 		return nil
 	}
-	cause := mountTells(t.Text)
+	cause := v.mountTells(t.Text)
 	if cause != "stage/host-requirement" && cause != "stage/timeout" && cause != "" && cause != "stage/server-unreachable" {
 		return nil
 	}
@@ -604,7 +607,7 @@ func proveNotStaged(v *View, n *nodeFacts, t *trouble) *blame {
 	if !v.at(HopPublish) || t == nil || !n.whole || n.volume == nil || n.volume.Staging == nil || n.stages(v.Driver) != Yes || len(n.staged()) > 0 {
 		return nil
 	}
-	cause := mountTells(t.Text)
+	cause := v.mountTells(t.Text)
 	if cause != "publish/not-staged" && !strings.Contains(t.Text, path.Dir(n.volume.Staging.Path)) {
 		return nil
 	}

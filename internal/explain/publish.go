@@ -335,7 +335,7 @@ func duplicateHandle(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	t := v.mountTrouble()
-	if v.hop(v.block).Status == StatusWaiting || t != nil && mountTells(t.Text) != "stage/operation-pending" && mountTells(t.Text) != "stage/timeout" {
+	if v.hop(v.block).Status == StatusWaiting || t != nil && v.mountTells(t.Text) != "stage/operation-pending" && v.mountTells(t.Text) != "stage/timeout" {
 		return Finding{}, No
 	}
 	volumes, all := list[*corev1.PersistentVolume](v.world, inVolumes, snapshot.Query{})

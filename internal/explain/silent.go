@@ -382,10 +382,10 @@ func (v *View) restarted() (string, []Evidence) {
 
 // stopped: the filesystem of a living device was shut down by the kernel after an error.
 func (n *nodeFacts) stopped(d *nodereport.Device) bool {
-	return n.kernelSays(func(l nodereport.LogLine) bool { return about(l, d) && shutDown.MatchString(l.Message) }) != nil
+	return n.kernelSays(func(l nodereport.LogLine) bool { return about(l, d) && shutDown.in(l.Message) }) != nil
 }
 
-var shutDown = sig("", `remounting filesystem read-only|forced readonly|shutting down filesystem|filesystem has been shut down|please (unmount|umount) the filesystem|aborting journal|detected aborted journal|log I/O error`).Pattern
+var shutDown = phrase(`remounting filesystem read-only|forced readonly|shutting down filesystem|filesystem has been shut down|please (unmount|umount) the filesystem|aborting journal|detected aborted journal|log I/O error`)
 
 // about tells whether a kernel line is about a device.
 func about(l nodereport.LogLine, d *nodereport.Device) bool {
@@ -400,7 +400,7 @@ func readOnlyMount(v *View, n *nodeFacts) *blame {
 	}
 	d := n.device(m)
 	mountRO, fsRO := m.ReadOnly()
-	line := n.kernelSays(func(l nodereport.LogLine) bool { return about(l, d) && shutDown.MatchString(l.Message) })
+	line := n.kernelSays(func(l nodereport.LogLine) bool { return about(l, d) && shutDown.in(l.Message) })
 	dead := slices.Contains(deadStats, n.publish.Stat) && line != nil
 	if mountRO || !fsRO && !m.Has("emergency_ro") && !m.Has("shutdown") && !dead {
 		return nil

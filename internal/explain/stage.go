@@ -483,7 +483,7 @@ func badMountOptions(v *View) (Finding, Truth) {
 		return f, known
 	}
 	b, _ := v.blamed()
-	if b == nil || b.Proven || b.Cause != "" || !vagueMount.MatchString(b.Trouble.Text) {
+	if b == nil || b.Proven || b.Cause != "" || !vagueMount.in(b.Trouble.Text) {
 		return Finding{}, No
 	}
 	wrong := strange(v.PV.Spec.CSI.FSType, v.PV.Spec.MountOptions)

@@ -19,7 +19,7 @@ type world struct {
 	used   map[snapshot.Query]bool // every query that an accessor asked
 	wanted map[snapshot.Query]bool // neither read nor a gap
 	unread map[snapshot.Query]bool // met by what runs now: reset by scope
-	memo   map[string]any
+	memo   map[string]string       // the causes that texts tell
 }
 
 // scope runs f and gives the queries that it met unread.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agext/levenshtein"
 	"github.com/spf13/cobra"
@@ -174,9 +175,8 @@ func (o *options) print(v any, text func(io.Writer, render.Options) error) error
 			return err
 		}
 		r.Wide = o.output == "wide"
-		if e, err := o.explainOptions(); err == nil {
-			r.Now = e.Now
-		}
+		e, _ := o.explainOptions() // checked before anything was read
+		r.Now, r.Clock = e.Now, time.Now()
 		err = text(&b, r)
 	}
 	if err != nil {

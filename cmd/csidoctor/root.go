@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,18 +97,18 @@ var kinds = []kind{
 	{"Node", "nodes", []string{"node", "no", "nodes"}, false, "What is wrong with a node's drivers and volumes"},
 }
 
-// splitKind turns kubectl's pvc/data-0 into two words.
+// splitKind turns kubectl's pvc/data-0, where a command is expected, into two words.
 func splitKind(root *cobra.Command, args []string) []string {
-	out := make([]string, 0, len(args)+1)
 	for i, a := range args {
-		name, rest, ok := strings.Cut(a, "/")
-		if ok && rest != "" && !strings.HasPrefix(a, "-") && (i == 0 || !takesValue(root, args[i-1])) && kindNamed(name) != nil {
-			out = append(out, name, rest)
+		if strings.HasPrefix(a, "-") || i > 0 && takesValue(root, args[i-1]) {
 			continue
 		}
-		out = append(out, a)
+		if name, rest, ok := strings.Cut(a, "/"); ok && rest != "" && kindNamed(name) != nil {
+			return slices.Concat(args[:i], []string{name, rest}, args[i+1:])
+		}
+		break
 	}
-	return out
+	return args
 }
 
 // takesValue tells whether the word is a flag whose value is the next word.

@@ -176,10 +176,25 @@ func TestCases(t *testing.T) {
 	for _, c := range loadCases(t) {
 		t.Run(c.ID, func(t *testing.T) {
 			d := walk(t, c.load(t), c.target(), c.At, nil)
+			checkFix(t, d)
 			if wrong := c.wrong(d); len(wrong) > 0 {
 				t.Errorf("%s\nsummary: %s", strings.Join(wrong, "; "), d.Summary)
 			}
 		})
+	}
+}
+
+// checkFix: every word of a command is one that was meant, and no first step is dangerous or comes without its condition.
+func checkFix(t *testing.T, d explain.Diagnosis) {
+	for _, f := range d.Findings {
+		for i, s := range f.Fix {
+			if strings.Contains(s.Command, "?") {
+				t.Errorf("%s: a word of %q was taken for hostile", f.Cause, s.Command)
+			}
+			if s.Danger != explain.DangerNone && (i == 0 || f.Fix[i-1].Danger != explain.DangerNone || s.Unless == "") {
+				t.Errorf("%s: the dangerous step %q wants a step before it that shows whether its condition holds, and the condition", f.Cause, s.Text)
+			}
+		}
 	}
 }
 

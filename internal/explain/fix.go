@@ -1,6 +1,10 @@
 package explain
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
 
 // kubectl builds a command to paste: every word quoted for POSIX sh, the user's own --context and --kubeconfig repeated.
 func (w *world) command(words ...string) string {
@@ -20,22 +24,29 @@ func Shell(words ...string) string {
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,"
 
 func quote(word string) string {
-	word = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, word)
-	if word != "" && strings.Trim(word, plain) == "" && word[0] != '-' && word[0] != '=' || flag(word) {
+	word = harmless(word)
+	if word != "" && strings.Trim(word, plain) == "" && word[0] != '=' {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// flag: a word of ours that begins with a dash. Names from a cluster never do, those that pretend to are quoted and stand
-// behind "--" or in a flag's value.
-func flag(word string) bool {
-	return len(word) > 1 && word[0] == '-' && strings.Trim(word, plain) == ""
+// flags are those of the commands that are printed. A name that begins with a dash, which no API server takes, could
+// otherwise turn "delete pod NAME" into "delete pod --all".
+var flags = strings.Fields(`-A -C -F -c -czf -e -eo -g -l -ll -n -o -p -u -vm -w --all-containers --as --context --ctime --field-selector
+	--kubeconfig --level --overwrite --previous --show-labels --show-managed-fields --since --subresource --tail --type --watch`)
+
+// harmless replaces what no name of Kubernetes has and a terminal, a shell or kubectl could act on.
+func harmless(word string) string {
+	if name, _, _ := strings.Cut(word, "="); strings.HasPrefix(word, "-") && !slices.Contains(flags, name) {
+		word = "?" + word[1:]
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar {
+			return '?'
+		}
+		return r
+	}, word)
 }
 
 // look is a step that only shows something.

@@ -18,7 +18,7 @@ func Text(w io.Writer, d explain.Diagnosis, o Options) error {
 	p.asked(d)
 	p.headline(d)
 	p.chains(d)
-	p.findings(d.Findings)
+	p.findings(d)
 	if len(d.Notes) > 0 {
 		p.title("Notes")
 		for _, note := range d.Notes {
@@ -67,9 +67,17 @@ func (p *page) headline(d explain.Diagnosis) {
 	}
 	p.line("")
 	p.para(style.Render(mark)+" ", spans...)
-	if d.Summary != title && d.Summary != why {
+	switch {
+	case saidAbove(d):
+		p.para("  ", span{why, p.plain})
+	case d.Summary != title && d.Summary != why:
 		p.para("  ", span{d.Summary, p.plain})
 	}
+}
+
+// saidAbove: the sentence for the ticket ends in the first finding's why, which then stands below the headline, once.
+func saidAbove(d explain.Diagnosis) bool {
+	return len(d.Findings) > 0 && d.Findings[0].Why != "" && d.Summary != d.Findings[0].Why && strings.HasSuffix(d.Summary, d.Findings[0].Why)
 }
 
 // block is a chain, or those of several pods that would be printed alike.
@@ -195,12 +203,14 @@ func (p *page) hops(hops []explain.Hop) {
 }
 
 // findings prints the first with its proof and fix, the others shortly; their proof only when all is asked for.
-func (p *page) findings(found []explain.Finding) {
-	for i, f := range found {
+func (p *page) findings(d explain.Diagnosis) {
+	for i, f := range d.Findings {
 		if i == 0 {
 			p.line("")
 			p.line(p.bold.Render("Why") + p.faint.Render(" · "+Clean(string(f.Confidence))))
-			p.para("  ", span{f.Why, p.plain})
+			if !saidAbove(d) {
+				p.para("  ", span{f.Why, p.plain})
+			}
 			p.evidence("  ", f.Evidence)
 			if len(f.Fix) > 0 {
 				p.title("Fix")

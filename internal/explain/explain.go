@@ -18,7 +18,7 @@ const maxConsumers = 10
 // Explain answers about one target from what the Snapshot holds. The queries it returns are those it would still need; while
 // there are any the answer is provisional.
 func Explain(s *snapshot.Snapshot, t Target, o Options) (Diagnosis, Wanted) {
-	w := &world{facts: s, taken: s.TakenAt, now: cmp.Or(o.Now, s.TakenAt), kubectl: o.Kubectl,
+	w := &world{facts: s, taken: s.TakenAt, now: cmp.Or(o.Now, s.TakenAt), kubectl: o.Kubectl, asked: t,
 		used: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, unread: map[snapshot.Query]bool{}, memo: map[string]string{}}
 	a := &answer{world: w, gaps: map[snapshot.Query]bool{}}
 	a.APIVersion, a.Kind, a.Target, a.TakenAt = APIVersion, "Diagnosis", t, s.TakenAt.UTC()
@@ -89,7 +89,7 @@ func (a *answer) claim(namespace, name string) {
 
 // idle says of a claim that is in order and that no pod uses, that this is all right.
 func (a *answer) idle(v *View) {
-	if a.Verdict != VerdictHealthy || len(a.Findings) > 0 {
+	if a.Verdict != VerdictHealthy || len(a.Findings) > 0 || a.asked.Kind != "PersistentVolumeClaim" {
 		return
 	}
 	v.block = HopSchedule

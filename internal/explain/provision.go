@@ -128,6 +128,10 @@ func (v *View) provisionCured(t *trouble) bool {
 		return true
 	}
 	switch told(provisionWords, t.Text) {
+	case "provision/selected-node-gone":
+		_, node := v.node(v.selectedNode())
+		_, csi := v.csiNode(v.selectedNode())
+		return node == Yes && csi == Yes
 	case "provision/no-topology":
 		d, known := v.registered(v.selectedNode())
 		n, nodeKnown := v.node(v.selectedNode())

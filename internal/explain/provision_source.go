@@ -37,7 +37,7 @@ var forbiddenUser = regexp.MustCompile(`User "([^"]+)" cannot (\w+) resource "([
 var secretNamed = regexp.MustCompile(`secret (\S+) in namespace ([^:\s]+)`)
 
 func secretMissing(v *View, t *trouble) Finding {
-	f := v.refused(t, fmt.Sprintf("The provisioner of %s does not get the secret that it needs: %s", v.Driver, driverSays(t)))
+	f := v.refused(t, sentence(fmt.Sprintf("The provisioner of %s does not get the secret that it needs: %s", v.Driver, driverSays(t))))
 	class, known := v.class()
 	if known == Yes {
 		name, namespace := "", ""
@@ -100,7 +100,7 @@ func (v *View) aboutSelector(f *Finding) {
 }
 
 func topologyMissing(v *View, t *trouble) Finding {
-	f := v.refused(t, fmt.Sprintf("Driver %s finds no place where it may make the volume: %s", v.Driver, driverSays(t)))
+	f := v.refused(t, sentence(fmt.Sprintf("Driver %s finds no place where it may make the volume: %s", v.Driver, driverSays(t))))
 	v.explainTopology(&f)
 	return f
 }
@@ -263,6 +263,8 @@ func sourceNotReady(v *View, t *trouble) Finding {
 	switch r.Kind {
 	case "VolumeSnapshot":
 		why = v.snapshotUnfit(&f)
+		_, known := v.sourceSnapshot()
+		f.Rest = known == Unknown // it may have a fault of its own
 	case "PersistentVolumeClaim":
 		why = v.cloneUnfit(&f, namespace, r.Name)
 	}

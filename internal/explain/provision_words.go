@@ -52,5 +52,11 @@ var provisionWords = []signature{
 // driverSays is the driver's own answer, without the prefixes of the provisioner.
 func driverSays(t *trouble) string {
 	_, words := grpc(t.Text)
-	return strings.TrimSpace(words)
+	if words = strings.TrimSpace(words); strings.Count(words, `"`)%2 == 1 {
+		words = strings.TrimSuffix(words, `"`) // the answer stood in quotes
+	}
+	return words
 }
+
+// sentence ends a text with a full stop, so that another can follow.
+func sentence(s string) string { return strings.TrimRight(s, ". ") + "." }

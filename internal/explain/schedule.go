@@ -254,14 +254,14 @@ func (v *View) otherVolumes() ([]*corev1.PersistentVolume, Truth) {
 		}
 		c, has := get[*corev1.PersistentVolumeClaim](v.world, inClaims, v.Pod.Namespace, name)
 		if has != Yes || c.Spec.VolumeName == "" {
-			known = known.and(max(has, has.not()))
+			known = known.and(has.told())
 			continue
 		}
 		pv, has := get[*corev1.PersistentVolume](v.world, inVolumes, "", c.Spec.VolumeName)
 		if has == Yes {
 			out = append(out, pv)
 		}
-		known = known.and(max(has, has.not()))
+		known = known.and(has.told())
 	}
 	return out, known
 }

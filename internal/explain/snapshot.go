@@ -6,15 +6,128 @@ import (
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
-// snapshotHop: the snapshot that the claim is restored from is ready.
-func snapshotHop(v *View) Hop { return skippedHop("") }
+// snapshotHop: a VolumeSnapshot becomes ready. Asked about a snapshot it is that one's state; asked about a claim it looks for
+// a snapshot of the claim that is stuck, which harms whoever counts on it, and not the claim.
+func snapshotHop(v *View) Hop {
+	if v.cut != nil {
+		return v.cutHop(*v.cut)
+	}
+	if v.asked != (Target{"PersistentVolumeClaim", v.Namespace, v.ClaimName}) || !v.bound() || v.Claim.DeletionTimestamp != nil {
+		return skippedHop("")
+	}
+	for _, c := range v.cutsOfClaim() {
+		if h := v.cutHop(c); h.Status == StatusStuck {
+			v.cut = &c
+			h.Status = StatusDegraded
+			return h
+		}
+	}
+	return skippedHop("")
+}
 
-var snapshotCauses = []Cause{}
+// cutsOfClaim are the snapshots of the view's claim that are not ready, the oldest first.
+func (v *View) cutsOfClaim() []cut {
+	all, _ := list[*snapshotv1.VolumeSnapshot](v.world, inSnapshots, snapshot.Query{Namespace: v.Namespace})
+	sortByCreation(all)
+	var out []cut
+	for _, s := range all {
+		if text(s.Spec.Source.PersistentVolumeClaimName) != v.ClaimName || (cut{VolumeSnapshot: s}).ready() {
+			continue
+		}
+		if c, known := v.cutOf(s.Namespace, s.Name); known == Yes {
+			out = append(out, c)
+		}
+	}
+	return out
+}
 
-// snapshot asks about a VolumeSnapshot.
-func (a *answer) snapshot(namespace, name string) {}
+// cutHop is the state of one snapshot.
+func (v *View) cutHop(c cut) Hop {
+	o := ref(c.VolumeSnapshot)
+	t, known := v.cutTrouble(c)
+	switch {
+	case c.DeletionTimestamp != nil && t != nil:
+		return v.troubledHop(t, v.settled(t), "cannot be deleted")
+	case c.DeletionTimestamp != nil:
+		return v.openHop(c.DeletionTimestamp.Time, normalTeardown, o, "is being deleted")
+	case c.ready():
+		return okHop("ready")
+	case t != nil:
+		return v.troubledHop(t, v.settled(t), "cannot be made")
+	case known == Unknown && v.age(c.CreationTimestamp.Time) < normalSnapshot:
+		return unknownHop(&o, "what the snapshot's controllers say could not be read")
+	case known == Yes && v.untouchedCut(c):
+		return v.openHop(c.CreationTimestamp.Time, normalUntouched, o, "nobody works on it")
+	}
+	return v.openHop(c.CreationTimestamp.Time, normalSnapshot, o, "is being made")
+}
+
+// untouchedCut: snapshot-controller has not made the content, or csi-snapshotter has not touched it.
+func (v *View) untouchedCut(c cut) bool {
+	if c.content == nil {
+		return c.contentKnown == No && c.Status == nil
+	}
+	return (c.content.Status == nil || c.content.Status.SnapshotHandle == nil) && c.content.Annotations[annBeingCreated] == ""
+}
+
+const annBeingCreated = "snapshot.storage.kubernetes.io/volumesnapshot-being-created" // csi-snapshotter's, while CreateSnapshot runs
+
+// cutTrouble is the error in force of a snapshot, from its own status, its content's, and the events of both. The statuses say
+// more than the events, and these since when.
+func (v *View) cutTrouble(c cut) (*trouble, Truth) {
+	reports, known := v.eventsOf("VolumeSnapshot", c.Namespace, c.Name, string(c.UID))
+	known = known.and(c.contentKnown.told())
+	if c.content != nil {
+		more, all := v.eventsOf("VolumeSnapshotContent", "", c.content.Name, string(c.content.UID))
+		reports, known = append(reports, more...), known.and(all)
+		sortReports(reports)
+	}
+	t := troubleIn(reports, func(r report) bool { return r.Warning && r.Reason != "SnapshotDeletePending" }, func(r report) bool { return r.Reason == "SnapshotCreated" || r.Reason == "SnapshotReady" })
+	use := func(o Object, e *snapshotv1.VolumeSnapshotError) {
+		if e == nil || text(e.Message) == "" {
+			return
+		}
+		at := c.CreationTimestamp.Time
+		if e.Time != nil {
+			at = e.Time.Time
+		}
+		if t == nil {
+			t = &trouble{Since: c.CreationTimestamp.Time, Count: 1}
+		}
+		t.Text, t.At, t.Source, t.Evidence = text(e.Message), at, o.Kind, fact(o, "status.error.message", text(e.Message), at)
+	}
+	if c.Status != nil {
+		use(ref(c.VolumeSnapshot), c.Status.Error)
+	}
+	if c.content != nil && c.content.Status != nil {
+		use(ref(c.content), c.content.Status.Error)
+	}
+	return t, known
+}
+
+// snapshot asks about a VolumeSnapshot: its own life, then the claim that it is of.
+func (a *answer) snapshot(namespace, name string) {
+	a.eventsOf("VolumeSnapshot", namespace, name, "") // asked for early: it saves a round
+	c, known := a.cutOf(namespace, name)
+	a.Missing = known == No
+	if known == Unknown {
+		a.unseen(snapshot.Query{Resource: inSnapshots.Resource, Namespace: namespace, Name: name})
+	}
+	if known != Yes {
+		return
+	}
+	claim := text(c.Spec.Source.PersistentVolumeClaimName)
+	v := a.view(namespace, claim, nil, nil)
+	v.only, v.cut = []HopName{HopSnapshot}, &c
+	a.examine(v)
+	if v.claimKnown == Yes {
+		a.claim(namespace, claim)
+	}
+}
 
 // cut is a VolumeSnapshot as far as it got.
 type cut struct {

@@ -15,6 +15,7 @@ type world struct {
 	now     time.Time // ages and normal times are judged by it
 	taken   time.Time // leases, heartbeats and "recent" are judged by it
 	kubectl []string
+	asked   Target
 
 	used   map[snapshot.Query]bool // every query that an accessor asked
 	wanted map[snapshot.Query]bool // neither read nor a gap
@@ -62,6 +63,7 @@ type View struct {
 	Node       string // where the pod is
 
 	others bool // the pod's other volumes are asked about too
+	cut    *cut // the snapshot that is asked about, or the claim's that is stuck
 
 	only  []HopName               // the chain is these hops; empty: all
 	base  map[snapshot.Query]bool // what was unread when the view was made

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csidoctor/csidoctor/internal/bundle"
+	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
 func newBundle(o *options) *cobra.Command {
@@ -32,32 +33,37 @@ read; tokens, keys, passwords, and annotations, arguments and parameters that ar
 			if err != nil {
 				return err
 			}
-			var b bytes.Buffer
-			if err := bundle.Write(&b, s); err != nil {
-				return err
-			}
-			if file == "-" {
-				_, err := o.Out.Write(b.Bytes())
-				return err
-			}
 			if file == "" {
 				file = "csidoctor-" + k.Names[0] + "-" + strings.ReplaceAll(args[1], "/", "_") + ".tar.gz"
 			}
-			// Never over what is there: a bundle may be the only record of an incident.
-			f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-			if err != nil {
-				return fmt.Errorf("writing the bundle: %w; name another file with -f", err)
-			}
-			if _, err = f.Write(b.Bytes()); err == nil {
-				err = f.Close()
-			}
-			if err != nil {
-				return fmt.Errorf("writing the bundle: %w", err)
-			}
-			fmt.Fprintf(o.ErrOut, "wrote %s: %d objects, %d inputs that could not be read\n", file, s.Len(), len(s.Gaps))
-			return nil
+			return o.writeBundle(file, s)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the archive to write; - is standard output (default csidoctor-KIND-NAME.tar.gz)")
 	return cmd
+}
+
+// writeBundle writes what an answer rests on; "-" is standard output.
+func (o *options) writeBundle(file string, s *snapshot.Snapshot) error {
+	var b bytes.Buffer
+	if err := bundle.Write(&b, s); err != nil {
+		return err
+	}
+	if file == "-" {
+		_, err := o.Out.Write(b.Bytes())
+		return err
+	}
+	// Never over what is there: a bundle may be the only record of an incident.
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing the bundle: %w; name another file", err)
+	}
+	if _, err = f.Write(b.Bytes()); err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("writing the bundle: %w", err)
+	}
+	fmt.Fprintf(o.ErrOut, "wrote %s: %d objects, %d inputs that could not be read\n", file, s.Len(), len(s.Gaps))
+	return nil
 }

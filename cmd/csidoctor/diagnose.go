@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,7 +22,8 @@ import (
 )
 
 func newDiagnose(o *options, k kind) *cobra.Command {
-	return &cobra.Command{
+	var keep string
+	cmd := &cobra.Command{
 		Use: k.Names[0] + " [NAME]", Aliases: k.Names[1:], Short: k.Short,
 		Long:              k.Short + ".\n\nWithout a name: one line for each, the worst first.",
 		Args:              cobra.MaximumNArgs(1),
@@ -30,18 +32,26 @@ func newDiagnose(o *options, k kind) *cobra.Command {
 			if err := o.check(); err != nil {
 				return err
 			}
-			if len(args) == 0 {
+			switch {
+			case len(args) == 0 && keep != "":
+				return errors.New("--bundle keeps what the answer about one NAME rests on")
+			case len(args) == 0:
 				return o.printList(cmd.Context(), k)
+			case keep == "-":
+				return errors.New("--bundle wants a file: standard output has the answer")
 			}
-			return o.printOne(cmd.Context(), k, args[0])
+			return o.printOne(cmd.Context(), k, args[0], keep)
 		},
 	}
+	cmd.Flags().StringVar(&keep, "bundle", "", "also write what the answer rests on into this file (.tar.gz), to be asked again with --from")
+	return cmd
 }
 
 // source is where facts come from: the input of --from, or the cluster.
 func (o *options) source() (collect.Source, error) {
 	if o.from == "" {
-		return collect.NewLive(o.kube, collect.LiveOptions{UserAgent: "csidoctor/" + version, Redact: bundle.Redact})
+		live, err := collect.NewLive(o.kube, collect.LiveOptions{UserAgent: "csidoctor/" + version, Redact: bundle.Redact})
+		return masked{live}, err
 	}
 	full, report, err := bundle.Read(o.from, o.In)
 	if err != nil {
@@ -51,6 +61,19 @@ func (o *options) source() (collect.Source, error) {
 		fmt.Fprintln(o.ErrOut, "warning:", w)
 	}
 	return collect.Files(full), nil
+}
+
+// masked says of a refusal what a bundle would: the same text, without secrets.
+type masked struct{ collect.Source }
+
+func (m masked) Fetch(ctx context.Context, q snapshot.Query) collect.Answer {
+	a := m.Source.Fetch(ctx, q)
+	if a.Gap != nil {
+		g := *a.Gap
+		g.Detail, g.Remedy = bundle.RedactText(g.Detail), bundle.RedactText(g.Remedy)
+		a.Gap = &g
+	}
+	return a
 }
 
 // namespace is the one that was given, else the kubeconfig's; of files the one that holds the name, if it is only one.
@@ -149,10 +172,15 @@ func (o *options) notFound(ctx context.Context, src collect.Source, k kind, t ex
 	return fmt.Errorf("%s", render.Clean(msg))
 }
 
-func (o *options) printOne(ctx context.Context, k kind, name string) error {
-	d, _, err := o.diagnose(ctx, k, name)
+func (o *options) printOne(ctx context.Context, k kind, name, keep string) error {
+	d, s, err := o.diagnose(ctx, k, name)
 	if err != nil {
 		return err
+	}
+	if keep != "" {
+		if err := o.writeBundle(keep, s); err != nil {
+			return err
+		}
 	}
 	if err := o.print(d, func(w io.Writer, r render.Options) error { return render.Text(w, d, r) }); err != nil {
 		return err

@@ -68,14 +68,10 @@ func (v *View) factsOf(r *nodereport.NodeReport, node string) *nodeFacts {
 			}
 		}
 	}
-	if v.Handle == "" {
+	if n.volume == nil || v.Inline != nil {
 		return n
 	}
-	pv := ""
-	if v.PV != nil {
-		pv = v.PV.Name
-	}
-	ids := v.identities(v.Handle, pv, node)
+	ids := v.identities(n.volume.Driver, n.volume.Handle, n.volume.PV, node)
 	for i := range r.Devices {
 		d := &r.Devices[i]
 		switch {
@@ -88,10 +84,15 @@ func (v *View) factsOf(r *nodereport.NodeReport, node string) *nodeFacts {
 	return n
 }
 
-// isVolume: a report's volume is the view's one. Inline volumes have a handle of kubelet's making: there the pod's folder tells.
+// isVolume: a report's volume is the view's one, by its handle, or by the PV's name where one of the two handles is not known.
+// Inline volumes have a handle of kubelet's making: there the pod's folder tells.
 func (v *View) isVolume(vol *nodereport.Volume) bool {
-	if v.Inline == nil {
-		return v.Handle != "" && vol.Handle == v.Handle && (vol.Driver == v.Driver || vol.Driver == "") || vol.Handle == "" && v.PV != nil && vol.PV == v.PV.Name
+	switch {
+	case v.Inline != nil:
+	case v.Handle != "" && vol.Handle != "":
+		return vol.Handle == v.Handle && (vol.Driver == v.Driver || vol.Driver == "")
+	default:
+		return vol.PV != "" && vol.PV == v.volumeName()
 	}
 	return v.Pod != nil && v.Volume != nil && slices.ContainsFunc(vol.Publishes, func(p nodereport.Publish) bool {
 		return p.PodUID == string(v.Pod.UID) && strings.Contains(p.Path, "/kubernetes.io~csi/"+strings.ReplaceAll(v.Volume.Name, "/", "~")+"/")
@@ -103,10 +104,10 @@ const minIdentity = 8
 
 // identities are what a device of a volume may carry or be linked by: its handle, the last part of it, the PV's name, and
 // what ControllerPublishVolume handed on of device names.
-func (v *View) identities(handle, pv, node string) []string {
+func (v *View) identities(driver, handle, pv, node string) []string {
 	all := []string{handle, pv, handle[strings.LastIndexAny(handle, "/#:^,")+1:]}
 	v.ahead(func() {
-		if a, known := get[*storagev1.VolumeAttachment](v.world, inAttachments, "", attachmentName(handle, v.Driver, node)); known == Yes {
+		if a, known := get[*storagev1.VolumeAttachment](v.world, inAttachments, "", attachmentName(handle, driver, node)); known == Yes {
 			for _, value := range a.Status.AttachmentMetadata {
 				all = append(all, strings.TrimPrefix(value, "/dev/disk/by-id/"))
 			}

@@ -156,7 +156,7 @@ func proveLink(v *View, n *nodeFacts, t *trouble) *blame {
 		}
 		other := "another volume"
 		for _, o := range n.others {
-			if carries(d, v.identities(o.Handle, o.PV, n.node)) {
+			if carries(d, v.identities(o.Driver, o.Handle, o.PV, n.node)) {
 				other = "volume " + otherName(o)
 			}
 		}

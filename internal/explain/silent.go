@@ -15,7 +15,7 @@ import (
 // silent finds what is wrong under a pod whose volume was mounted: a wrong, dead or full mount that no event tells of. It asks
 // nothing: it looks where a report lies in the input. Nil also where the report does not show the pod's volume.
 func (v *View) silent() *blame {
-	if v.Pod == nil || v.Driver == "" || finished(v.Pod) || !mounted(v.Pod) {
+	if v.Pod == nil || v.Driver == "" && v.pvKnown != Unknown || finished(v.Pod) || !mounted(v.Pod) {
 		return nil
 	}
 	n, _ := v.atHand(v.Node)
@@ -72,7 +72,7 @@ func wrongDevice(v *View, n *nodeFacts) *blame {
 			continue
 		}
 		other := v.otherVolumeOn(n, d, m)
-		if other == nil || own == nil && !n.tooSmall(v, d) && !carries(d, v.identities(other.Handle, other.PV, n.node)) {
+		if other == nil || own == nil && !n.tooSmall(v, d) && !carries(d, v.identities(other.Driver, other.Handle, other.PV, n.node)) {
 			continue
 		}
 		b := &blame{Cause: "stage/wrong-device", Evidence: []Evidence{n.seenMount(m), n.seenDevice(d)}}
@@ -91,14 +91,11 @@ func wrongDevice(v *View, n *nodeFacts) *blame {
 // from it as a whole too.
 func (v *View) otherVolumeOn(n *nodeFacts, d *nodereport.Device, m mountinfo.Mount) *nodereport.Volume {
 	for _, o := range n.others {
-		if o.Handle != v.Handle && carries(d, v.identities(o.Handle, o.PV, n.node)) {
+		if carries(d, v.identities(o.Driver, o.Handle, o.PV, n.node)) {
 			return o
 		}
 	}
 	for _, o := range n.others {
-		if o.Handle == v.Handle {
-			continue
-		}
 		var paths mountinfo.Table
 		if o.Staging != nil {
 			paths = n.table.Below(o.Staging.Path)

@@ -84,7 +84,7 @@ udev makes no link, the virtual machine hides the disk's identity (disk.EnableUU
 To be sure: look at the node for the serial or WWN that the driver waits for (lsblk -o NAME,SERIAL,WWN; ls -l /dev/disk/by-id).
 
 A disk of the right size is not proof that it is the volume.`,
-	Match: mountCause("stage/device-missing", "The driver DRIVER does not find the device of volume VOLUME on node NODE", fixMissing),
+	Match: deviceMissing,
 }, {
 	ID:    "stage/duplicate-uuid",
 	Title: "A filesystem with the same UUID is mounted already",
@@ -287,6 +287,21 @@ func fixUnreadable(v *View, _ *blame) []Step {
 		say("Mend the connection to the storage (session, path, target, replica), then let the volume be detached and attached again by deleting the pod that waits. Do not format, repair or wipe it: its data is as it was.")}
 }
 
+// deviceMissing: the driver looks for a device that does not come. Where it cannot be told to which machine the volume was
+// attached, that may be the reason.
+func deviceMissing(v *View) (Finding, Truth) {
+	f, known := mountCause("stage/device-missing", "The driver DRIVER does not find the device of volume VOLUME on node NODE", fixMissing)(v)
+	if known != Yes || v.Inline != nil {
+		return f, known
+	}
+	_, registered := v.registered(v.Node)
+	_, attached := v.attachment(v.Node)
+	if v.pvKnown == Unknown || registered == Unknown || attached == Unknown {
+		return Finding{}, Unknown
+	}
+	return f, Yes
+}
+
 func fixMissing(v *View, _ *blame) []Step {
 	steps := []Step{}
 	if v.Handle != "" && v.attachmentKnown() {
@@ -479,12 +494,15 @@ func strange(fsType string, options []string) []string {
 // options of another kind.
 func badMountOptions(v *View) (Finding, Truth) {
 	f, known := mountCause("stage/bad-mount-options", "The mount options of volume VOLUME are refused on node NODE", fixOptions)(v)
-	if known != No || !v.failing() || v.PV == nil || v.PV.Spec.CSI == nil {
+	if known != No || !v.failing() {
 		return f, known
 	}
 	b, _ := v.blamed()
 	if b == nil || b.Proven || b.Cause != "" || !vagueMount.in(b.Trouble.Text) {
 		return Finding{}, No
+	}
+	if v.PV == nil || v.PV.Spec.CSI == nil {
+		return Finding{}, min(read(v.pvKnown).not(), Unknown)
 	}
 	wrong := strange(v.PV.Spec.CSI.FSType, v.PV.Spec.MountOptions)
 	if len(wrong) == 0 {

@@ -232,7 +232,7 @@ func (v *View) otherVolume() (Finding, Truth) {
 	}
 	events, known := v.podEvents()
 	t := troubleIn(events, func(r report) bool {
-		return r.Warning && (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume" || r.Reason == "FailedCreatePodSandBox" || r.Reason == "FailedAttachVolume")
+		return r.Warning && !v.names(r.Message) && (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume" || r.Reason == "FailedCreatePodSandBox" || r.Reason == "FailedAttachVolume")
 	}, nil)
 	if t == nil {
 		return Finding{}, min(known.not(), Unknown)

@@ -26,8 +26,15 @@ func attachHop(v *View) Hop {
 	v.ahead(func() {
 		v.attachEvent()
 		if required != No && v.age(v.scheduledAt()) > 10*time.Second {
-			v.holders()
 			v.sidecar(attacherSidecar)
+			held, _ := v.holders()
+			for _, h := range held {
+				if len(h.running()) == 0 && !h.leaving() && h.Ready != No { // its own teardown will be asked about
+					v.csiNode(h.Name)
+					v.plugin(h.Name)
+					v.report(h.Name)
+				}
+			}
 		}
 	})
 	o := Object{Kind: "VolumeAttachment", Name: attachmentName(v.Handle, v.Driver, v.Node)}

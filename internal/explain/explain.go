@@ -273,8 +273,17 @@ func verdictOf(s Status) Verdict {
 // gap notes that a query was not answered and that the answer could be another one with it.
 func (a *answer) gap(q snapshot.Query) { a.gaps[q] = true }
 
+// explained are findings that another one of the same answer makes: they are none of their own.
+var explained = map[string][]string{
+	"attach/multi-attach-terminating": {"unpublish/in-progress"},
+	"attach/multi-attach-transient":   {"unpublish/in-progress"},
+}
+
 // finish orders the findings, writes the gaps and the sentence for the ticket.
 func (a *answer) finish() {
+	for _, by := range slices.Clone(a.Findings) {
+		a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool { return slices.Contains(explained[by.Cause], f.Cause) })
+	}
 	rank := func(f Finding) int { return verdictOf(f.Status).Rank() }
 	order := func(f Finding) int {
 		return slices.IndexFunc(catalogue, func(c Cause) bool { return c.ID == f.Cause })

@@ -57,6 +57,11 @@ func (p plugin) failing() (pod *corev1.Pod, why string, ev Evidence) {
 	return nil, "", Evidence{}
 }
 
+// podsOn are the pods of a node.
+func (w *world) podsOn(node string) ([]*corev1.Pod, Truth) {
+	return list[*corev1.Pod](w, inPods, snapshot.Query{Fields: "spec.nodeName=" + node})
+}
+
 // startedAt is when the youngest container of the plugin started; zero while one has not.
 func (p plugin) startedAt() time.Time {
 	var youngest time.Time

@@ -1,11 +1,563 @@
 package explain
 
-// unpublishHop: the terminating pod's volume is unmounted.
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csidoctor/csidoctor/internal/mountinfo"
+	"github.com/csidoctor/csidoctor/internal/nodereport"
+)
+
+// unpublishHop: the terminating pod's volume is unmounted; of a node asked by itself: no folder of a pod is left over.
 func unpublishHop(v *View) Hop {
+	if v.Pod == nil && v.Node != "" {
+		return orphanHop(v)
+	}
 	if v.Pod == nil || v.Pod.DeletionTimestamp == nil {
 		return skippedHop("")
 	}
-	return v.openHop(v.Pod.DeletionTimestamp.Time, normalTeardown, ref(v.Pod), "the pod is terminating")
+	deleted := v.Pod.DeletionTimestamp.Time
+	if v.age(deleted) >= normalTeardown {
+		v.ahead(func() {
+			v.node(v.Node)
+			v.csiNode(v.Node)
+			v.plugin(v.Node)
+		})
+		if r, _ := v.report(v.Node); r != nil && v.unmountedFrom(r, v.Pod) {
+			return okHop("unmounted")
+		}
+	}
+	return v.openHop(deleted, normalTeardown, ref(v.Pod), "the pod is terminating")
 }
 
-var unpublishCauses = []Cause{}
+// unmountedFrom: the report knows the volume, and has no folder of it for the pod any more.
+func (v *View) unmountedFrom(r *nodereport.NodeReport, pod *corev1.Pod) bool {
+	for _, vol := range r.Volumes {
+		if vol.Driver == v.Driver && (vol.Handle == v.Handle || vol.PV == v.volumeName()) {
+			return !slices.ContainsFunc(vol.Publishes, func(p nodereport.Publish) bool { return p.PodUID == string(pod.UID) })
+		}
+	}
+	return false
+}
+
+// orphanHop: the node's report has no folder of a pod that is gone.
+func orphanHop(v *View) Hop {
+	r, _ := v.report(v.Node)
+	if r == nil || len(r.Orphans) == 0 {
+		return skippedHop("")
+	}
+	return Hop{Status: StatusDegraded, Object: &Object{Kind: "NodeReport", Name: v.Node}, Note: fmt.Sprintf("%d folders of pods that are gone", len(r.Orphans)), reached: true}
+}
+
+// old is a terminating pod that holds the view's volume: the view's own, or one on a node that has to let the volume go.
+type old struct {
+	Pod  *corev1.Pod
+	Node string
+	Past time.Duration // since its deletion time
+}
+
+// olds are the terminating pods that hold up the view's volume, by name. Those that only take their normal time are left out
+// but at the pod's own teardown.
+func (v *View) olds() ([]old, Truth) {
+	if v.at(HopUnpublish) {
+		if v.Pod == nil {
+			return nil, Yes
+		}
+		return []old{{v.Pod, v.Pod.Spec.NodeName, v.age(v.Pod.DeletionTimestamp.Time)}}, Yes
+	}
+	if !v.at(HopAttach) {
+		return nil, Yes
+	}
+	held, known := v.heldElsewhere()
+	var out []old
+	for _, h := range held {
+		for _, p := range h.dying() {
+			if past := v.age(p.DeletionTimestamp.Time); past >= normalTeardown && h.Ready != No && !h.leaving() {
+				out = append(out, old{p, h.Name, past})
+			}
+		}
+	}
+	return out, known
+}
+
+// ended: no container of the pod runs any more, as its kubelet last said.
+func ended(p *corev1.Pod) bool {
+	return !slices.ContainsFunc(append(slices.Clone(p.Status.InitContainerStatuses), p.Status.ContainerStatuses...), func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
+}
+
+var unpublishCauses = []Cause{{
+	ID:    "unpublish/in-progress",
+	Title: "The pod is ending, within its normal time",
+	Doc: `After the containers have ended the kubelet unmounts the volumes one by one, then the pod's object goes.
+
+Do nothing but wait until the deletion time has passed by a few minutes.`,
+	Match: unpublishInProgress,
+}, {
+	ID:    "unpublish/node-dead",
+	Title: "The pod is terminating on a node that does not answer",
+	Doc: `Only the kubelet of its node can say that a pod has ended. A node that is not Ready says nothing, so the pod stays Terminating for ever,
+and the volume stays its own.
+
+To be sure: the node's Ready condition; then the console of the cloud or hypervisor: is the machine off?
+
+Bring the node back, or power it off for certain and set the taint node.kubernetes.io/out-of-service. Forcing the pod's deletion while
+the machine may run lets two writers at the volume.`,
+	Match: unpublishNodeDead,
+}, {
+	ID:    "unpublish/vol-data-broken",
+	Title: "The kubelet's own file about the mounted volume is missing or broken",
+	Doc: `Beside each mount the kubelet keeps vol_data.json: the driver's name and the volume's handle. When it is empty or cut (the node's disk was
+full, a crash) the kubelet does not know which driver to ask for the unmount and gives up, again and again.
+
+To be sure: the kubelet's log says "failed to load volume data file"; look at the file.
+
+Write the file again from the PersistentVolume's own values; the kubelet then unmounts by itself. Do not remove the pod's folder: the
+volume is mounted below it, and its data would be removed with it.`,
+	Match: volDataBroken,
+}, {
+	ID:    "unpublish/plugin-gone",
+	Title: "The kubelet cannot reach the driver to unmount the volume",
+	Doc: `Unmounting is the driver's work, on the node where the pod was. Without its node plugin there the pod stays Terminating.
+
+To be sure: the driver is not in the node's CSINode, or its plugin's pod is missing or crashes.
+
+Bring the plugin back, at least until the pods are gone. Before a driver is removed from a cluster its pods must be.`,
+	Match: unpublishPluginGone,
+}, {
+	ID:    "unpublish/mount-busy",
+	Title: "The mount cannot be undone",
+	Doc: `Something has the mount open, or the server behind it does not answer, so that umount waits in the kernel.
+
+To be sure: a process in state D that unmounts the path, "target is busy" in the kubelet's log, or a server that "is not responding" in the
+kernel's log.
+
+Bring the server back, even for a moment: the unmount then goes through. A lazy or forced unmount loses what was not written, so only
+when the server is gone for ever.`,
+	Match: mountBusy,
+}, {
+	ID:    "unpublish/not-the-volume",
+	Title: "The pod is terminating for another reason than its volume",
+	Doc: `A pod stays Terminating while a finalizer is on it, while its containers take their grace period, or when the runtime cannot end them.
+
+To be sure: the pod's finalizers and its containers' states.
+
+Ask the finalizer's owner. Removing it by hand skips work that somebody relies on.`,
+	Match: unpublishNotTheVolume,
+}, {
+	ID:    "unpublish/orphaned-pod-dir",
+	Title: "A folder of a pod that is gone is left on the node",
+	Doc: `The pod's object is gone, and its folder below the kubelet's root still holds a mount or files: the driver was away at the teardown, or
+the pod was deleted by force. The kubelet says "orphaned pod found" and does not remove what is not empty.
+
+To be sure: the node's report, or the kubelet's log; see what is mounted below the folder.
+
+Unmount what is mounted first. Never remove the folder recursively: if the volume is still mounted there its data is removed with it.`,
+	Match: orphanedPodDir,
+}, {
+	ID:    "unpublish/driver-error",
+	Title: "The driver cannot unmount the volume from the pod",
+	Doc: `NodeUnpublishVolume fails, or never ends, for a reason that is none of the known ones. The kubelet repeats it at least every two minutes,
+and says it in its log only.
+
+To be sure: the kubelet's log on the node, "UnmountVolume.TearDown failed", and the driver's log there.
+
+Do not remove the pod's folder or force its deletion before nothing is mounted there.`,
+	Match: unpublishDriverError,
+}}
+
+// oldFinding begins a finding about a terminating pod.
+func (v *View) oldFinding(o old, why string, ev ...Evidence) Finding {
+	f := Finding{Why: why, Evidence: append([]Evidence{fact(ref(o.Pod), "metadata.deletionTimestamp", o.Pod.DeletionTimestamp.UTC().Format(time.RFC3339), o.Pod.DeletionTimestamp.Time)}, ev...)}
+	if !v.at(HopUnpublish) {
+		f.Why += fmt.Sprintf(" Volume %s stays attached to node %s meanwhile.", v.volumeName(), o.Node)
+	}
+	return f
+}
+
+// firstOld asks about each terminating pod until one fits.
+func (v *View) firstOld(fits func(old) (Finding, Truth)) (Finding, Truth) {
+	olds, known := v.olds()
+	best := min(known.not(), Unknown)
+	for _, o := range olds {
+		switch f, t := fits(o); t {
+		case Yes:
+			return f, Yes
+		case Unknown:
+			best = Unknown
+		}
+	}
+	return Finding{}, best
+}
+
+func unpublishInProgress(v *View) (Finding, Truth) {
+	if !v.at(HopUnpublish) || v.Pod == nil {
+		return Finding{}, No
+	}
+	until := v.Pod.DeletionTimestamp.Add(normalTeardown)
+	if !v.now.Before(until) {
+		return Finding{}, No
+	}
+	o := old{v.Pod, v.Node, v.age(v.Pod.DeletionTimestamp.Time)}
+	why := fmt.Sprintf("Pod %s/%s was asked to end, and its deletion time passed %s ago.", v.Pod.Namespace, v.Pod.Name, ago(o.Past))
+	if o.Past < 0 {
+		why = fmt.Sprintf("Pod %s/%s was asked to end and has until %s.", v.Pod.Namespace, v.Pod.Name, v.Pod.DeletionTimestamp.UTC().Format("15:04:05Z"))
+	}
+	f := v.oldFinding(o, why)
+	f.Status, f.Until, f.Confidence = StatusWaiting, &until, Certain
+	f.Fix = []Step{say("Wait: the volume is unmounted when the containers have ended."), v.look("Watch it", "-n", v.Pod.Namespace, "get", "pod", v.Pod.Name, "-o", "wide", "-w")}
+	return f, Yes
+}
+
+func unpublishNodeDead(v *View) (Finding, Truth) {
+	if !v.at(HopUnpublish) {
+		return Finding{}, No
+	}
+	if v.asked.Kind == "PersistentVolumeClaim" && v.waitedFor() {
+		return Finding{}, No // attach/multi-attach-node-dead tells it of the pod that waits
+	}
+	return v.firstOld(func(o old) (Finding, Truth) {
+		ready, condition := v.nodeReady(o.Node)
+		if ready != No {
+			return Finding{}, min(ready.not(), Unknown)
+		}
+		state, since := "does not exist any more", time.Time{}
+		if condition != nil {
+			state, since = fmt.Sprintf("is not Ready since %s", ago(v.age(condition.LastTransitionTime.Time))), condition.LastTransitionTime.Time
+		}
+		f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s is terminating on node %s, which %s: nobody can say that it has ended.", o.Pod.Namespace, o.Pod.Name, o.Node, state),
+			fact(Object{Kind: "Node", Name: o.Node}, "status.conditions[Ready]", state, since))
+		f.Confidence = Certain
+		h := &holder{Name: o.Node, known: Yes}
+		if condition == nil {
+			f.Fix = []Step{say("Wait: pods of a node that is gone are removed by the kube-controller-manager within minutes."), v.look("See the pod", "-n", o.Pod.Namespace, "get", "pod", o.Pod.Name, "-o", "yaml")}
+			return f, Yes
+		}
+		f.Fix = v.freeFromDead(h)
+		return f, Yes
+	})
+}
+
+// waitedFor: another pod of the claim waits on another node.
+func (v *View) waitedFor() bool {
+	pods, _ := v.podsOfClaim()
+	return slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
+		return p.DeletionTimestamp == nil && p.Spec.NodeName != "" && p.Spec.NodeName != v.Node && !mounted(p)
+	})
+}
+
+// kubeletSays gives the newest line of the kubelet's log that names one of the words and matches.
+func kubeletSays(r *nodereport.NodeReport, pattern *regexp.Regexp, words ...string) *nodereport.LogLine {
+	for i := len(r.KubeletLog) - 1; i >= 0; i-- {
+		l := &r.KubeletLog[i]
+		if pattern.MatchString(l.Message) && slices.ContainsFunc(words, func(w string) bool { return w != "" && strings.Contains(l.Message, w) }) {
+			return l
+		}
+	}
+	return nil
+}
+
+// logged writes a line of a node's log as evidence.
+func logged(node, field string, l *nodereport.LogLine) Evidence {
+	return fact(Object{Kind: "NodeReport", Name: node}, field, l.Message, l.At)
+}
+
+// Words of the kubelet's log when it does not know what it mounted, cannot unmount, and cannot unstage
+// (pkg/volume/csi, pkg/volume/util/operationexecutor).
+var (
+	volDataWords  = regexp.MustCompile(`(?i)failed to (load|open|parse|read) volume data|vol_data\.json|loadVolumeData`)
+	tearDownWords = regexp.MustCompile(`UnmountVolume\.TearDown failed|UnmapVolume\.UnmapPodDevice failed|UnmapVolume\.UnmapBlockVolume failed|Unmounter\.TearDownAt failed|error cleaning subPath mounts|orphaned pod .* found`)
+	busyWords     = regexp.MustCompile(`(?i)target is busy|device or resource busy|device is busy|\bEBUSY\b`)
+)
+
+// publishOf is what the report knows of the volume's folder of one pod.
+func (v *View) publishOf(r *nodereport.NodeReport, pod *corev1.Pod) *nodereport.Publish {
+	for i := range r.Volumes {
+		vol := &r.Volumes[i]
+		if vol.Driver != v.Driver || vol.Handle != v.Handle && vol.PV != v.volumeName() {
+			continue
+		}
+		for j := range vol.Publishes {
+			if vol.Publishes[j].PodUID == string(pod.UID) {
+				return &vol.Publishes[j]
+			}
+		}
+	}
+	return nil
+}
+
+func volDataBroken(v *View) (Finding, Truth) {
+	return v.firstOld(func(o old) (Finding, Truth) {
+		r, known := v.report(o.Node)
+		if r == nil || o.Past < normalTeardown {
+			return Finding{}, known
+		}
+		p := v.publishOf(r, o.Pod)
+		broken := p != nil && p.VolDataError != ""
+		line := kubeletSays(r, volDataWords, string(o.Pod.UID))
+		if !broken && line == nil {
+			return Finding{}, No
+		}
+		f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s stays on node %s since the kubelet cannot read its vol_data.json about volume %s, so it does not know which driver to ask for the unmount.", o.Pod.Namespace, o.Pod.Name, o.Node, v.volumeName()))
+		file := "vol_data.json"
+		if p != nil {
+			file = strings.TrimSuffix(p.Path, "/mount") + "/vol_data.json"
+			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: o.Node}, file, p.VolDataError, r.CollectedAt))
+		}
+		if line != nil {
+			f.Evidence = append(f.Evidence, logged(o.Node, "kubeletLog", line))
+		}
+		f.Confidence = Certain
+		f.Fix = []Step{onNode(o.Node, "see the file, and what is mounted beside it", "sh", "-c", "cat "+quote(file)+"; grep -F "+quote(string(o.Pod.UID))+" /proc/self/mountinfo"),
+			say(fmt.Sprintf(`Write the file anew: {"driverName":%q,"nodeName":%q,"specVolID":%q,"volumeHandle":%q,"volumeLifecycleMode":"Persistent","attachmentID":%q}. The kubelet then unmounts by itself.`, v.Driver, o.Node, v.volumeName(), v.Handle, attachmentName(v.Handle, v.Driver, o.Node))),
+			say("Make room on the node's disk if it is full. Do not remove the pod's folder.")}
+		return f, Yes
+	})
+}
+
+func unpublishPluginGone(v *View) (Finding, Truth) {
+	return v.firstOld(func(o old) (Finding, Truth) {
+		if o.Past < normalTeardown || v.Driver == "" || !ended(o.Pod) {
+			return Finding{}, No
+		}
+		_, registered := v.registered(o.Node)
+		p := v.plugin(o.Node)
+		var why string
+		var ev []Evidence
+		if pod, reason, e := p.failing(); pod != nil && !starting(p) {
+			why, ev = reason, []Evidence{e}
+		} else if len(p.Pods) == 0 && p.known == Yes && (len(p.Sets) > 0 || p.setsKnow == Yes && registered == No) {
+			reason, e := v.whyNone(p)
+			why, ev = "no pod of its node plugin is there", e
+			if reason != "" {
+				why += ": " + reason
+			}
+		} else if r, _ := v.report(o.Node); r != nil {
+			d := socketOf(r, v.Driver)
+			line := kubeletSays(r, regexp.MustCompile(notRegistered.String()+"|"+socketDead.String()), string(o.Pod.UID), v.Handle)
+			switch {
+			case d != nil && d.Socket != nil && d.Socket.State != nodereport.SocketOK && d.Socket.State != nodereport.SocketDenied:
+				why, ev = fmt.Sprintf("its socket %s is %s", d.Socket.Path, d.Socket.State), []Evidence{fact(Object{Kind: "NodeReport", Name: o.Node}, "drivers["+v.Driver+"].socket", d.Socket.State+" "+d.Socket.Error, r.CollectedAt)}
+			case line != nil:
+				why, ev = "the kubelet says so", []Evidence{logged(o.Node, "kubeletLog", line)}
+			}
+		}
+		if why == "" && registered == No {
+			why, ev = "the node's CSINode does not list it", []Evidence{fact(Object{Kind: "CSINode", Name: o.Node}, "spec.drivers", "does not list "+v.Driver, time.Time{})}
+		}
+		if why == "" {
+			return Finding{}, min(registered.not().or(p.known.not()), Unknown)
+		}
+		f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s stays on node %s since the kubelet cannot reach the driver %s there to unmount volume %s: %s.", o.Pod.Namespace, o.Pod.Name, o.Node, v.Driver, v.volumeName(), why), ev...)
+		f.Confidence = Certain
+		f.Fix = append([]Step{v.look("See what is on the node", "get", "pods", "-A", "-o", "wide", "--field-selector", "spec.nodeName="+o.Node)},
+			say(fmt.Sprintf("Bring the node plugin of %s back on node %s; the kubelet repeats the unmount by itself, at least every two minutes. Do not force the pod's deletion: the mount would stay.", v.Driver, o.Node)))
+		return f, Yes
+	})
+}
+
+// hungTask is a process that waits in the kernel and has to do with the path.
+func hungTask(r *nodereport.NodeReport, words ...string) *nodereport.Task {
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		if strings.HasPrefix(t.State, "D") && slices.ContainsFunc(words, func(w string) bool { return w != "" && strings.Contains(t.Args, w) || w != "" && t.PodUID == w }) {
+			return t
+		}
+	}
+	return nil
+}
+
+func mountBusy(v *View) (Finding, Truth) {
+	return v.firstOld(func(o old) (Finding, Truth) {
+		r, known := v.report(o.Node)
+		if r == nil || o.Past < normalTeardown {
+			return Finding{}, known
+		}
+		p := v.publishOf(r, o.Pod)
+		task := hungTask(r, string(o.Pod.UID))
+		line := kubeletSays(r, busyWords, string(o.Pod.UID))
+		hung := p != nil && p.Stat == "hung"
+		if task == nil && line == nil && !hung {
+			return Finding{}, No
+		}
+		f := v.oldFinding(o, "")
+		server := ""
+		if p != nil {
+			table, _ := mountinfo.Parse(r.Mountinfo)
+			if m, ok := table.At(p.Path); ok {
+				server = m.Source
+				f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: o.Node}, "mountinfo", fmt.Sprintf("%s is mounted from %s (%s, %s)", p.Path, m.Source, m.FSType, m.VFSOptions), r.CollectedAt))
+			}
+			if hung {
+				f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: o.Node}, p.Path, "does not answer", r.CollectedAt))
+			}
+		}
+		if task != nil {
+			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: o.Node}, fmt.Sprintf("tasks[%d]", task.PID), fmt.Sprintf("%s %s: state %s in %s for %s", task.Comm, task.Args, task.State, task.Wchan, ago(time.Duration(task.Seconds)*time.Second)), r.CollectedAt))
+		}
+		if line != nil {
+			f.Evidence = append(f.Evidence, logged(o.Node, "kubeletLog", line))
+		}
+		for i := range r.KernelLog {
+			if l := &r.KernelLog[i]; strings.Contains(l.Message, "not responding") && (server == "" || strings.Contains(server, hostIn(l.Message)) || hostIn(l.Message) == "") {
+				f.Evidence = append(f.Evidence, logged(o.Node, "kernelLog", l))
+			}
+		}
+		what := "something has it open"
+		if hung || task != nil {
+			what = "what is behind it does not answer, and the unmount waits in the kernel"
+			if server != "" {
+				what = fmt.Sprintf("%s, which is behind it, does not answer, and the unmount waits in the kernel", server)
+			}
+		}
+		f.Why = fmt.Sprintf("The mount of volume %s of pod %s/%s on node %s cannot be undone: %s.", v.volumeName(), o.Pod.Namespace, o.Pod.Name, o.Node, what) + f.Why
+		f.Confidence = Certain
+		f.Fix = []Step{onNode(o.Node, "see what is mounted and who waits", "sh", "-c", "grep -F "+quote(string(o.Pod.UID))+" /proc/self/mountinfo; ps -eo pid,stat,wchan,args | grep ' D'")}
+		if server != "" && (hung || task != nil) {
+			f.Fix = append(f.Fix, say(fmt.Sprintf("Bring the server of %s back, if only for a moment and empty under the same name and address: the unmount then goes through by itself.", server)))
+		} else {
+			f.Fix = append(f.Fix, onNode(o.Node, "see which processes have it open, and end them", "fuser", "-vm", mountOf(p, o)))
+		}
+		f.Fix = append(f.Fix, say("If the server never comes back: only then force the unmount on the node (umount -f, or a reboot of the node). What was not written is lost."))
+		return f, Yes
+	})
+}
+
+func mountOf(p *nodereport.Publish, o old) string {
+	if p != nil {
+		return p.Path
+	}
+	return "/var/lib/kubelet/pods/" + string(o.Pod.UID)
+}
+
+var serverWord = regexp.MustCompile(`server (\S+?),? not responding`)
+
+// hostIn is the server that a line of the kernel's log names.
+func hostIn(message string) string {
+	if m := serverWord.FindStringSubmatch(message); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+func unpublishNotTheVolume(v *View) (Finding, Truth) {
+	if !v.at(HopUnpublish) {
+		return Finding{}, No
+	}
+	return v.firstOld(func(o old) (Finding, Truth) {
+		if o.Past < normalTeardown {
+			return Finding{}, No
+		}
+		switch {
+		case len(o.Pod.Finalizers) > 0 && ended(o.Pod):
+			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s has ended and is kept by its finalizer %s.", o.Pod.Namespace, o.Pod.Name, strings.Join(o.Pod.Finalizers, ", ")),
+				fact(ref(o.Pod), "metadata.finalizers", strings.Join(o.Pod.Finalizers, ", "), time.Time{}))
+			f.Confidence = Likely
+			f.Fix = []Step{v.look("See the pod and who put the finalizer there", "-n", o.Pod.Namespace, "get", "pod", o.Pod.Name, "-o", "yaml", "--show-managed-fields"),
+				say("Ask the finalizer's owner (the part before the slash names it) why it does not let the pod go. Do not take it away by hand.")}
+			return f, Yes
+		case !ended(o.Pod):
+			_, known := v.report(o.Node)
+			if ready, _ := v.nodeReady(o.Node); ready == Unknown || ready == Yes && known == Unknown {
+				return Finding{}, Unknown
+			} else if ready == No {
+				return Finding{}, No // its kubelet cannot say that they have ended
+			}
+			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s should have ended %s ago, and a container of it still runs on node %s: the volume's turn has not come.", o.Pod.Namespace, o.Pod.Name, ago(o.Past), o.Node),
+				fact(ref(o.Pod), "status.containerStatuses", "running", time.Time{}))
+			f.Confidence = Likely
+			f.Fix = []Step{v.look("See what the kubelet says of it", "-n", o.Pod.Namespace, "describe", "pod", o.Pod.Name),
+				onNode(o.Node, "see whether its processes wait in the kernel (state D) or the runtime does not end them", "sh", "-c", "crictl ps -a | grep "+quote(o.Pod.Name)+"; ps -eo pid,stat,wchan,args | grep ' D'")}
+			return f, Yes
+		}
+		return Finding{}, No
+	})
+}
+
+func orphanedPodDir(v *View) (Finding, Truth) {
+	if !v.at(HopUnpublish) || v.Pod != nil || v.Node == "" {
+		return Finding{}, No
+	}
+	r, known := v.report(v.Node)
+	if r == nil {
+		return Finding{}, known
+	}
+	pods, podsKnown := v.podsOn(v.Node)
+	for _, o := range r.Orphans {
+		if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return string(p.UID) == o.PodUID }) || o.Mounts == 0 && o.Entries == 0 {
+			continue
+		}
+		if podsKnown != Yes {
+			return Finding{}, Unknown
+		}
+		what := fmt.Sprintf("%d mounts and %d entries", o.Mounts, o.Entries)
+		f := Finding{Status: StatusDegraded, Confidence: Certain,
+			Why:      fmt.Sprintf("On node %s the folder %s of a pod that does not exist any more still holds %s.", v.Node, o.Path, what),
+			Evidence: []Evidence{fact(Object{Kind: "NodeReport", Name: v.Node}, "orphans["+o.PodUID+"]", what, r.CollectedAt)}}
+		table, _ := mountinfo.Parse(r.Mountinfo)
+		for _, m := range table.Below(o.Path) {
+			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: v.Node}, "mountinfo", m.Mountpoint+" is mounted from "+m.Source, r.CollectedAt))
+		}
+		f.Fix = []Step{onNode(v.Node, "see what is mounted there", "grep", "-F", o.Path, "/proc/self/mountinfo"),
+			say("Unmount each mount below it (umount, without force) and see that the list is empty. Only then remove the empty folders one by one with rmdir; rmdir refuses what is not empty. The kubelet does the rest."),
+			say("If files lie there that are not on a mount, keep a copy: a pod may have written them.")}
+		return f, Yes
+	}
+	return Finding{}, No
+}
+
+func unpublishDriverError(v *View) (Finding, Truth) {
+	return v.firstOld(func(o old) (Finding, Truth) {
+		if o.Past < normalTeardown {
+			return Finding{}, No
+		}
+		r, known := v.report(o.Node)
+		if r == nil && known == Unknown {
+			return Finding{}, Unknown
+		}
+		fix := []Step{onNode(o.Node, "read what the kubelet says of the unmount", "journalctl", "-u", "kubelet", "--since", "-30min", "-g", string(o.Pod.UID))}
+		if p := v.plugin(o.Node); len(p.Pods) > 0 {
+			fix = append(fix, v.look("Read the driver's log on the node", "-n", p.Pods[0].Namespace, "logs", p.Pods[0].Name, "--all-containers", "--tail=100"))
+		}
+		if r == nil {
+			if ready, _ := v.nodeReady(o.Node); !ended(o.Pod) || ready != Yes {
+				return Finding{}, min(ready.not(), Unknown).and(truth(ended(o.Pod)))
+			}
+			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s has ended on node %s and should be gone since %s, and its volume %s is not let go. Why stands in the log of that node's kubelet only.", o.Pod.Namespace, o.Pod.Name, o.Node, ago(o.Past), v.volumeName()))
+			f.Rest, f.Confidence, f.Fix = true, Possible, fix
+			return f, Yes
+		}
+		line := kubeletSays(r, tearDownWords, string(o.Pod.UID))
+		p := v.publishOf(r, o.Pod)
+		if line == nil && p == nil {
+			return Finding{}, No
+		}
+		f := v.oldFinding(o, fmt.Sprintf("The driver %s cannot unmount volume %s from pod %s/%s on node %s.", v.Driver, v.volumeName(), o.Pod.Namespace, o.Pod.Name, o.Node))
+		f.Confidence = Likely
+		if line != nil {
+			_, words := grpc(line.Message)
+			f.Why = strings.Replace(f.Why, "on node "+o.Node+".", "on node "+o.Node+": "+words, 1)
+			f.Evidence = append(f.Evidence, logged(o.Node, "kubeletLog", line))
+			f.Confidence = Certain
+		}
+		if p != nil {
+			state := "is mounted"
+			table, _ := mountinfo.Parse(r.Mountinfo)
+			if _, ok := table.At(p.Path); !ok {
+				state = "is not mounted"
+				if p.Entries != nil && *p.Entries > 0 {
+					state = fmt.Sprintf("is not mounted and holds %d entries: local files, not the volume's", *p.Entries)
+					fix = append(fix, say(fmt.Sprintf("The folder %s holds files that were written beside the volume. Copy them to a safe place first; then move them out of the folder, and the unmount goes through.", p.Path)))
+				}
+			}
+			f.Why += fmt.Sprintf(" The pod's path %s.", state)
+			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: o.Node}, p.Path, state, r.CollectedAt))
+		}
+		f.Fix = fix
+		return f, Yes
+	})
+}

@@ -47,6 +47,8 @@ func attachHop(v *View) Hop {
 		return v.openHop(at.DeletionTimestamp.Time, normalAttach, o, "the VolumeAttachment is being deleted")
 	case known == Yes && at.Status.Attached && v.otherMachine(at) == Yes:
 		return v.openHop(v.scheduledAt(), normalAttach, o, "attached to another machine of the node's name")
+	case known == Unknown && v.deviceMissing() || known == Yes && at.Status.Attached && v.otherMachine(at) == Unknown && v.deviceMissing():
+		return unknownHop(&o, "the device is missing, and whether it is attached to this machine could not be read")
 	case known == Yes && at.Status.Attached:
 		if t := v.mountTrouble(); v.listedAttached(v.Node) == No && (t == nil || waitForAttach.MatchString(t.Text)) {
 			return v.openHop(latest(at.CreationTimestamp.Time, v.scheduledAt()), normalAttach, o, "attached, and the node was not told")
@@ -77,6 +79,12 @@ func attachHop(v *View) Hop {
 		return unknownHop(&o, "whether it is attached could not be read")
 	}
 	return v.openHop(v.scheduledAt(), normalAttach, o, "there is no VolumeAttachment")
+}
+
+// deviceMissing: the kubelet's error is one that a volume that is not attached makes.
+func (v *View) deviceMissing() bool {
+	t := v.mountTrouble()
+	return t != nil && v.tells(t) == "stage/device-missing"
 }
 
 // cured: the last try failed since the driver was not registered, and it is now. The attacher is in back-off.

@@ -308,7 +308,7 @@ func (v *View) attachedToOtherMachine() (Finding, Truth) {
 	}
 	at, known := v.attachment(v.Node)
 	if known != Yes {
-		return Finding{}, No
+		return Finding{}, known
 	}
 	if other := v.otherMachine(at); other != Yes || at.DeletionTimestamp != nil {
 		return Finding{}, other.and(truth(at.DeletionTimestamp == nil))

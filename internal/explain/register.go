@@ -22,6 +22,8 @@ var (
 // registerHop: kubelet knows the driver on the pod's node, and its socket answers.
 func registerHop(v *View) Hop {
 	switch {
+	case v.Driver == "" && v.Claim != nil && v.pvKnown == Unknown:
+		return unknownHop(&Object{Kind: "PersistentVolume", Name: v.volumeName()}, "the volume could not be read, so its driver is not known")
 	case v.Driver == "":
 		return skippedHop("no CSI driver")
 	case v.Node == "":
@@ -169,7 +171,7 @@ func (v *View) pluginFinding(node string, why string, ev ...Evidence) Finding {
 }
 
 func registerInProgress(v *View) (Finding, Truth) {
-	if !v.at(HopRegister) {
+	if !v.at(HopRegister) || v.Driver == "" {
 		return Finding{}, No
 	}
 	if _, known := v.registered(v.Node); known == Unknown && v.mountTrouble() == nil {
@@ -217,7 +219,7 @@ func starting(p plugin) bool {
 func pluginPodMissing(v *View) (Finding, Truth) {
 	node := v.Node
 	switch {
-	case v.at(HopRegister):
+	case v.at(HopRegister) && v.Driver != "":
 	case v.at(HopSchedule, HopProvision):
 		return pluginNowhere(v)
 	default:
@@ -308,7 +310,7 @@ func pluginNowhere(v *View) (Finding, Truth) {
 }
 
 func pluginPodFailing(v *View) (Finding, Truth) {
-	if !v.at(HopRegister) {
+	if !v.at(HopRegister) || v.Driver == "" {
 		return Finding{}, No
 	}
 	p := v.plugin(v.Node)
@@ -335,7 +337,7 @@ func pluginPodFailing(v *View) (Finding, Truth) {
 var nodeInfoWords = regexp.MustCompile(`(?i)error getting CSI node info|NodeGetInfo|error updating (Node|CSINode) object with CSI driver node info|driverNodeID must not be empty|detected topology value collision`)
 
 func nodeInfoFailing(v *View) (Finding, Truth) {
-	if !v.at(HopRegister) {
+	if !v.at(HopRegister) || v.Driver == "" {
 		return Finding{}, No
 	}
 	r, known := v.report(v.Node)
@@ -371,7 +373,7 @@ func (v *View) pluginLogs() Step {
 }
 
 func registerSocketDead(v *View) (Finding, Truth) {
-	if !v.at(HopRegister) {
+	if !v.at(HopRegister) || v.Driver == "" {
 		return Finding{}, No
 	}
 	r, known := v.report(v.Node)
@@ -411,7 +413,7 @@ func (v *View) restartPlugin(node string) []Step {
 }
 
 func registerNotReady(v *View) (Finding, Truth) {
-	if !v.at(HopRegister) {
+	if !v.at(HopRegister) || v.Driver == "" {
 		return Finding{}, No
 	}
 	r, known := v.report(v.Node)
@@ -430,7 +432,7 @@ func registerNotReady(v *View) (Finding, Truth) {
 }
 
 func registerNotRegistered(v *View) (Finding, Truth) {
-	if !v.at(HopRegister) {
+	if !v.at(HopRegister) || v.Driver == "" {
 		return Finding{}, No
 	}
 	p := v.plugin(v.Node)
@@ -446,7 +448,7 @@ func registerNotRegistered(v *View) (Finding, Truth) {
 	f := v.pluginFinding(v.Node, fmt.Sprintf("Pod %s/%s of the driver %s runs on node %s, and the kubelet there has no registration of the driver.", pod.Namespace, pod.Name, v.Driver, v.Node),
 		fact(ref(pod), "status.phase", string(pod.Status.Phase), pod.CreationTimestamp.Time))
 	f.Fix = append([]Step{v.look("See whether the registrar was ever asked by the kubelet, and what it says", "-n", pod.Namespace, "logs", pod.Name, "-c", registrar(pod), "--tail=50")},
-		append([]Step{onNode(v.Node, "see what the kubelet says of the registration", "journalctl", "-u", "kubelet", "--since", "-1h", "-g", "RegisterPlugin|plugins_registry")}, v.restartPlugin(v.Node)[1:]...)...)
+		append([]Step{onNode(v.Node, "see what the kubelet says of the registration", "journalctl", "-u", "kubelet", "--since=-1h", "-g", "RegisterPlugin|plugins_registry")}, v.restartPlugin(v.Node)[1:]...)...)
 	if why, ev := registrarFault(pod); why != "" {
 		f.Why += " " + why
 		f.Evidence, f.Confidence = append(f.Evidence, ev), Likely

@@ -83,7 +83,7 @@ func (v *View) neighbourRoot(node string) (root, driver string, d *appsv1.Daemon
 var noFolder = regexp.MustCompile(`hostPath type check failed: (\S+?)/?(?:plugins_registry|plugins|pods)?/? is not a directory`)
 
 func kubeletRootMismatch(v *View) (Finding, Truth) {
-	if !v.at(HopRegister) || v.Node == "" {
+	if !v.at(HopRegister) || v.Driver == "" || v.Node == "" {
 		return Finding{}, No
 	}
 	p := v.plugin(v.Node)

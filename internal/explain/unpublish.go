@@ -37,8 +37,8 @@ func unpublishHop(v *View) Hop {
 
 // unmountedFrom: the report knows the volume, and has no folder of it for the pod any more.
 func (v *View) unmountedFrom(r *nodereport.NodeReport, pod *corev1.Pod) bool {
-	for _, vol := range r.Volumes {
-		if vol.Driver == v.Driver && (vol.Handle == v.Handle || vol.PV == v.volumeName()) {
+	for i := range r.Volumes {
+		if vol := &r.Volumes[i]; v.isVolume(vol) {
 			return !slices.ContainsFunc(vol.Publishes, func(p nodereport.Publish) bool { return p.PodUID == string(pod.UID) })
 		}
 	}
@@ -271,14 +271,14 @@ func logged(node, field string, l *nodereport.LogLine) Evidence {
 var (
 	volDataWords  = regexp.MustCompile(`(?i)failed to (load|open|parse|read) volume data|vol_data\.json|loadVolumeData`)
 	tearDownWords = regexp.MustCompile(`UnmountVolume\.TearDown failed|UnmapVolume\.UnmapPodDevice failed|UnmapVolume\.UnmapBlockVolume failed|Unmounter\.TearDownAt failed|error cleaning subPath mounts|orphaned pod .* found`)
-	busyWords     = regexp.MustCompile(`(?i)target is busy|device or resource busy|device is busy|\bEBUSY\b`)
+	targetBusy    = regexp.MustCompile(`(?i)target is busy|device or resource busy|device is busy|\bEBUSY\b`)
 )
 
 // publishOf is what the report knows of the volume's folder of one pod.
 func (v *View) publishOf(r *nodereport.NodeReport, pod *corev1.Pod) *nodereport.Publish {
 	for i := range r.Volumes {
 		vol := &r.Volumes[i]
-		if vol.Driver != v.Driver || vol.Handle != v.Handle && vol.PV != v.volumeName() {
+		if !v.isVolume(vol) {
 			continue
 		}
 		for j := range vol.Publishes {
@@ -379,7 +379,7 @@ func mountBusy(v *View) (Finding, Truth) {
 		}
 		p := v.publishOf(r, o.Pod)
 		task := hungTask(r, string(o.Pod.UID))
-		line := kubeletSays(r, busyWords, string(o.Pod.UID))
+		line := kubeletSays(r, targetBusy, string(o.Pod.UID))
 		hung := p != nil && p.Stat == "hung"
 		if task == nil && line == nil && !hung {
 			return Finding{}, No
@@ -519,7 +519,7 @@ func unpublishDriverError(v *View) (Finding, Truth) {
 		if r == nil && known == Unknown {
 			return Finding{}, Unknown
 		}
-		fix := []Step{onNode(o.Node, "read what the kubelet says of the unmount", "journalctl", "-u", "kubelet", "--since", "-30min", "-g", string(o.Pod.UID))}
+		fix := []Step{onNode(o.Node, "read what the kubelet says of the unmount", "journalctl", "-u", "kubelet", "--since=-30min", "-g", string(o.Pod.UID))}
 		if p := v.plugin(o.Node); len(p.Pods) > 0 {
 			fix = append(fix, v.look("Read the driver's log on the node", "-n", p.Pods[0].Namespace, "logs", p.Pods[0].Name, "--all-containers", "--tail=100"))
 		}

@@ -21,7 +21,7 @@ func remedy(reason string, q snapshot.Query) string {
 	case "timeout":
 		return "try again, with more time: --request-timeout=60s"
 	case "expired", "failed":
-		return "try again; what the server says itself: " + kubectlGet(q)
+		return "try again; the same by hand: " + kubectlGet(q)
 	case "not-served":
 		return "check that the server has it: kubectl api-resources"
 	default:
@@ -62,7 +62,8 @@ func scope(q snapshot.Query) []string {
 	if q.Namespace != "" {
 		return []string{"-n", q.Namespace}
 	}
-	if k := snapshot.ResourceOf(q.Resource); k != nil && k.Namespaced {
+	// Of a kind that is not known, -A lists all whether it has namespaces or not.
+	if k := snapshot.ResourceOf(q.Resource); q.Name == "" && (k == nil || k.Namespaced) {
 		return []string{"-A"}
 	}
 	return nil

@@ -118,6 +118,9 @@ func TestLiveReadsEveryKind(t *testing.T) {
 	if protobuf.Load() == 0 {
 		t.Error("built-in kinds were not asked for in protobuf")
 	}
+	if a := l.Fetch(t.Context(), snapshot.Query{Resource: "replicasets.apps", Fields: "status.replicas=0"}); a.Gap == nil || a.Gap.Reason != "failed" || a.Silent {
+		t.Errorf("a field that no server selects by: %+v", a.Gap)
+	}
 	if l.Requests() != len(server.Asked()) {
 		t.Errorf("counted %d requests of %d", l.Requests(), len(server.Asked()))
 	}
@@ -157,7 +160,7 @@ func TestOlderVersionsAndWhatIsNotServed(t *testing.T) {
 			t.Errorf("%s: %+v", q, a.Gap)
 		}
 	}
-	for _, q := range []snapshot.Query{query("csidrivers.storage.k8s.io", "", "x"), query("csidrivers.storage.k8s.io", "", "")} {
+	for _, q := range []snapshot.Query{query("csidrivers.storage.k8s.io", "", "x"), query("csidrivers.storage.k8s.io", "", ""), query("clusterroles.rbac.authorization.k8s.io", "", "")} {
 		if a := none.Fetch(t.Context(), q); a.Gap == nil || a.Gap.Reason != "not-served" {
 			t.Errorf("%s: %+v", q, a.Gap)
 		}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -124,8 +123,6 @@ func fieldsOf(o Object) fields.Set {
 		s["involvedObject.uid"], s["involvedObject.kind"] = string(o.InvolvedObject.UID), o.InvolvedObject.Kind
 		s["involvedObject.name"], s["involvedObject.namespace"] = o.InvolvedObject.Name, o.InvolvedObject.Namespace
 		s["reason"], s["type"] = o.Reason, o.Type
-	case *appsv1.ReplicaSet:
-		s["status.replicas"] = fmt.Sprint(o.Status.Replicas)
 	}
 	return s
 }

@@ -26,6 +26,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -69,16 +70,23 @@ func Start(t testing.TB, facts *snapshot.Snapshot, o Options) *Server {
 	return s
 }
 
-// AsRecorded refuses what the facts do not hold, with the words of their own gaps.
+// NotRecorded ends the message with which AsRecorded refuses a kind of which the facts know nothing.
+const NotRecorded = "it was not recorded"
+
+// AsRecorded refuses what the facts have a gap for, in its words, and kinds of which they know nothing. Of a kind that has
+// objects but was not recorded as read, those objects are all that the server has.
 func AsRecorded(facts *snapshot.Snapshot) func(snapshot.Query) string {
 	return func(q snapshot.Query) string {
-		if facts.Covers(q) || q.Name != "" && len(facts.Select(q)) > 0 {
+		g := facts.GapOf(q)
+		switch {
+		case facts.Covers(q) || q.Name != "" && len(facts.Select(q)) > 0:
+			return ""
+		case g != nil && g.Reason == "forbidden":
+			return g.Detail
+		case len(facts.Select(snapshot.Query{Resource: q.Resource})) > 0:
 			return ""
 		}
-		if g := facts.GapOf(q); g != nil && g.Reason == "forbidden" {
-			return g.Detail
-		}
-		return ""
+		return q.Resource + " is forbidden: " + NotRecorded
 	}
 }
 
@@ -169,18 +177,22 @@ func (s *Server) serveResource(w http.ResponseWriter, r *http.Request, gv schema
 	}
 	params := r.URL.Query()
 	q.Fields, q.Labels = params.Get("fieldSelector"), params.Get("labelSelector")
-	kind, ok := s.kind(gv, q.Resource)
-	if !ok || len(parts) > 2 {
-		http.NotFound(w, r)
-		return
-	}
-	if s.options.Forbid != nil {
+	if s.options.Forbid != nil { // a real server too refuses before it says that there is no such kind
 		if message := s.options.Forbid(q); message != "" {
 			status := apierrors.NewForbidden(schema.ParseGroupResource(q.Resource), q.Name, errors.New(message)).ErrStatus
 			status.Message = message
 			fail(w, status)
 			return
 		}
+	}
+	kind, ok := s.kind(gv, q.Resource)
+	if !ok || len(parts) > 2 {
+		http.NotFound(w, r)
+		return
+	}
+	if err := selectable(q); err != nil {
+		fail(w, apierrors.NewBadRequest(err.Error()).ErrStatus)
+		return
 	}
 	objects := s.facts.Select(q)
 	for i, o := range objects {
@@ -228,6 +240,24 @@ func (s *Server) kind(gv schema.GroupVersion, resource string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// selectable refuses the fields that a real server does not select by (pkg/apis/core/v1/conversion.go of Kubernetes).
+func selectable(q snapshot.Query) error {
+	sel, err := fields.ParseSelector(q.Fields)
+	if err != nil {
+		return err
+	}
+	known := map[string][]string{
+		"pods":   {"spec.nodeName", "status.phase"},
+		"events": {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "reason", "type"},
+	}[q.Resource]
+	for _, r := range sel.Requirements() {
+		if r.Field != "metadata.name" && r.Field != "metadata.namespace" && !slices.Contains(known, r.Field) {
+			return fmt.Errorf("field label not supported: %s", r.Field)
+		}
+	}
+	return nil
 }
 
 type page struct {

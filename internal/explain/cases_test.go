@@ -249,24 +249,19 @@ func (c testCase) fooled(seen, blind explain.Diagnosis, q snapshot.Query) string
 		}
 		return "cause " + got + ", was " + id(seen)
 	}
+	report := strings.HasPrefix(q.Resource, "nodereports")
 	named := slices.ContainsFunc(blind.Gaps, func(g explain.Gap) bool {
-		return g.Input == q.Resource || g.Input == "node-report" && strings.HasPrefix(q.Resource, "nodereports")
+		return g.Input == q.Resource || g.Input == "node-report" && report
 	})
-	switch blind.Verdict {
-	case explain.VerdictStuck, explain.VerdictUndetermined:
-		if named {
-			return ""
-		}
+	switch {
+	case blind.Verdict == seen.Verdict && id(seen) == "":
+		return ""
+	case report && c.Want.Verdict == explain.VerdictDegraded && blind.Verdict == explain.VerdictHealthy:
+		return "" // nothing but the node shows it, and a Running, Ready pod on an unprobed node is healthy
+	case (blind.Verdict == explain.VerdictStuck || blind.Verdict == explain.VerdictUndetermined) && named:
+		return ""
+	case blind.Verdict == explain.VerdictStuck || blind.Verdict == explain.VerdictUndetermined:
 		return string(blind.Verdict) + " without a gap that names it"
-	case seen.Verdict:
-		if id(seen) == "" {
-			return ""
-		}
-	case explain.VerdictHealthy:
-		// An unprobed node only matters where something points to it: what runs is healthy without its report.
-		if seen.Verdict == explain.VerdictDegraded && strings.HasPrefix(q.Resource, "nodereports") {
-			return ""
-		}
 	}
 	return "verdict " + string(blind.Verdict) + ", was " + string(seen.Verdict)
 }

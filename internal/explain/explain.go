@@ -155,6 +155,13 @@ func (a *answer) examine(v *View) {
 				a.gap(q)
 			}
 		}
+		for _, other := range v.hops {
+			if h.Status == StatusUnknown && other.Status == StatusUnknown {
+				for q := range other.unread {
+					a.gap(q)
+				}
+			}
+		}
 		switch {
 		case f != nil:
 			v.setStatus(b, f.Status, f.Until)

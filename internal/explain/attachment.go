@@ -18,6 +18,11 @@ func attachmentName(handle, driver, node string) string {
 	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+driver+node)))
 }
 
+// stagingFolder is where a kubelet keeps a volume's staging mount and its vol_data.json, below its root (makeDeviceMountPath).
+func stagingFolder(driver, handle string) string {
+	return fmt.Sprintf("/plugins/kubernetes.io/csi/%s/%x", driver, sha256.Sum256([]byte(handle)))
+}
+
 // uniqueName is the volume's name in a node's volumesInUse and volumesAttached.
 func uniqueName(driver, handle string) string { return "kubernetes.io/csi/" + driver + "^" + handle }
 

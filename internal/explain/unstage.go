@@ -1,5 +1,373 @@
 package explain
 
-func unstageHop(v *View) Hop { return skippedHop("") }
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
 
-var unstageCauses = []Cause{}
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csidoctor/csidoctor/internal/mountinfo"
+	"github.com/csidoctor/csidoctor/internal/nodereport"
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+// unstageHop: no kubelet keeps the volume that no pod uses any more. It is asked where no pod uses the claim; where another
+// waits its attach asks.
+func unstageHop(v *View) Hop {
+	if v.Pod == nil && v.bound() && v.pvKnown == Unknown {
+		return unknownHop(&Object{Kind: "PersistentVolume", Name: v.volumeName()}, "whether a node keeps the volume cannot be told")
+	}
+	if !v.idle() {
+		return skippedHop("")
+	}
+	held, known := v.holders()
+	for _, h := range held {
+		if !h.keeps() {
+			continue
+		}
+		v.ahead(func() {
+			v.report(h.Name)
+			v.csiNode(h.Name)
+			v.plugin(h.Name)
+		})
+		return v.openHop(v.freedSince(), normalTeardown, Object{Kind: "Node", Name: h.Name}, "node "+h.Name+" still has the volume in use")
+	}
+	for _, h := range held {
+		if !h.leaving() && (h.Ready == Unknown || h.InUse == Unknown) {
+			return unknownHop(&Object{Kind: "Node", Name: h.Name}, "whether the node keeps the volume could not be read")
+		}
+	}
+	if known == Unknown {
+		return unknownHop(&Object{Kind: "VolumeAttachment"}, "which nodes hold the volume could not be read")
+	}
+	return skippedHop("")
+}
+
+// idle: the view is of a volume that is attached by its driver and that no pod uses.
+func (v *View) idle() bool {
+	if v.Pod != nil || v.PV == nil || v.Driver == "" || v.Node != "" {
+		return false
+	}
+	users, known := v.consumers(v.Namespace, v.ClaimName)
+	return known == Yes && !slices.ContainsFunc(users, func(p *corev1.Pod) bool { return !finished(p) }) && v.attachRequired() != No
+}
+
+// keeps: the node works, no pod there uses the volume, and its kubelet lists it in use all the same.
+func (h holder) keeps() bool {
+	return !h.leaving() && len(h.Pods) == 0 && h.Ready == Yes && h.InUse == Yes
+}
+
+// freedSince bounds when the last pod that used the volume went: by the claim's own condition (since 1.37), else by what was
+// said of pods that are gone. The zero time: long ago.
+func (v *View) freedSince() time.Time {
+	if v.Claim != nil {
+		for _, c := range v.Claim.Status.Conditions {
+			if c.Type == "Unused" && c.Status == corev1.ConditionTrue { // pvc-protection controller
+				return c.LastTransitionTime.Time
+			}
+		}
+	}
+	if v.Namespace == "" {
+		return time.Time{}
+	}
+	events, _ := list[*corev1.Event](v.world, inEvents, snapshot.Query{Namespace: v.Namespace, Fields: "involvedObject.kind=Pod"})
+	pods, _ := list[*corev1.Pod](v.world, inPods, snapshot.Query{Namespace: v.Namespace})
+	var last time.Time
+	for _, e := range events {
+		if e.Reason != "Killing" || slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Name == e.InvolvedObject.Name }) {
+			continue
+		}
+		last = latest(last, snapshot.EventTime(e))
+	}
+	return last
+}
+
+// keepers are the nodes that keep the volume without a pod and hold up the view's hop.
+func (v *View) keepers() ([]holder, Truth) {
+	var held []holder
+	var known Truth
+	switch {
+	case v.at(HopUnstage, HopDetach, HopDelete) && v.idle():
+		held, known = v.holders()
+	case v.at(HopAttach) && v.age(v.scheduledAt()) >= normalTeardown:
+		held, known = v.heldElsewhere()
+	default:
+		return nil, Yes
+	}
+	return slices.DeleteFunc(held, func(h holder) bool { return !h.keeps() }), known
+}
+
+var unstageCauses = []Cause{{
+	ID:    "unstage/in-progress",
+	Title: "The node is letting the volume go, within the normal time",
+	Doc: `After the last pod has gone the kubelet unmounts the volume from the node; then it leaves the node's volumesInUse and is detached.
+
+Do nothing but wait.`,
+	Match: unstageInProgress,
+}, {
+	ID:    "unstage/plugin-gone",
+	Title: "The kubelet cannot reach the driver to let the volume go",
+	Doc: `Unmounting the volume from the node is the driver's work there. Without its node plugin the node keeps the volume, and it stays attached.
+
+To be sure: the driver is not in the node's CSINode, or its plugin's pod there is missing or crashes.
+
+Bring the plugin back; the kubelet repeats the call by itself.`,
+	Match: unstagePluginGone,
+}, {
+	ID:    "unstage/vol-data-broken",
+	Title: "The kubelet's own file about the staged volume is missing or broken",
+	Doc: `Beside the staging mount the kubelet keeps vol_data.json with the driver's name and the volume's handle. When it is empty or gone the
+kubelet cannot ask the driver to let the volume go.
+
+To be sure: the kubelet's log; look at the file beside globalmount.
+
+Write the file anew; do not remove the folder while it is mounted.`,
+	Match: unstageVolDataBroken,
+}, {
+	ID:    "unstage/mount-leaked",
+	Title: "Another process on the node keeps the volume mounted",
+	Doc: `A process with a mount namespace of its own copied the node's mounts while the volume was mounted: an agent that mounts the host's root
+without propagation, a container that started then. The device stays open there, so the driver cannot close it.
+
+To be sure: the path or the device is in /proc/PID/mountinfo of that process and not in the host's.
+
+End or restart that process or pod; the unmount goes through then. Mount the host's root with mountPropagation HostToContainer. Do not
+delete the attachment: the device would be pulled from under a mount.`,
+	Match: mountLeaked,
+}, {
+	ID:    "unstage/driver-error",
+	Title: "The driver cannot let the volume go on the node",
+	Doc: `NodeUnstageVolume fails, or never ends. The kubelet repeats it at least every two minutes and says it in its log only.
+
+To be sure: the kubelet's log on the node, "UnmountDevice failed", and the driver's log there.
+
+Do not detach the volume while the node has its device open.`,
+	Match: unstageDriverError,
+}, {
+	ID:    "unstage/never-confirmed",
+	Title: "The node lists the volume in use, though nothing uses it",
+	Doc: `The attach-detach controller detaches only what the node's kubelet has taken off its status.volumesInUse. A Ready node that does not is
+waited for without end: the six-minute timer is for nodes that are not Ready.
+
+To be sure: no pod of the claim on the node, and the node's status.volumesInUse lists the volume. The kubelet's log says why; a kubelet
+that was restarted between the two unmounts may have forgotten the staging mount.
+
+Prove on the node that nothing is mounted, then restart its kubelet: it writes the list anew. Do not delete the attachment before.`,
+	Match: neverConfirmed,
+}}
+
+// firstKeeper asks about each node that keeps the volume until one fits.
+func (v *View) firstKeeper(fits func(*holder) (Finding, Truth)) (Finding, Truth) {
+	held, known := v.keepers()
+	best := min(known.not(), Unknown)
+	for i := range held {
+		switch f, t := fits(&held[i]); t {
+		case Yes:
+			return f, Yes
+		case Unknown:
+			best = Unknown
+		}
+	}
+	return Finding{}, best
+}
+
+// keeperFinding begins a finding about a node that keeps the volume.
+func (v *View) keeperFinding(h *holder, why string, ev ...Evidence) Finding {
+	f := Finding{Why: why, Evidence: append([]Evidence{fact(Object{Kind: "Node", Name: h.Name}, "status.volumesInUse", uniqueName(v.Driver, v.Handle), time.Time{}),
+		fact(ref(h.At), "spec.nodeName", h.Name, h.At.CreationTimestamp.Time)}, ev...)}
+	if v.Pod != nil {
+		f.Why += fmt.Sprintf(" Pod %s/%s waits for it on node %s.", v.Pod.Namespace, v.Pod.Name, v.Node)
+	}
+	return f
+}
+
+func unstageInProgress(v *View) (Finding, Truth) {
+	if !v.at(HopUnstage) || v.hop(HopUnstage).Status != StatusWaiting {
+		return Finding{}, No
+	}
+	return v.firstKeeper(func(h *holder) (Finding, Truth) {
+		f := v.keeperFinding(h, fmt.Sprintf("No pod uses volume %s on node %s any more, and its kubelet is letting it go.", v.volumeName(), h.Name))
+		f.Status, f.Until, f.Confidence = StatusWaiting, v.hop(HopUnstage).Until, Likely
+		f.Fix = []Step{say("Wait: the detach follows by itself.")}
+		return f, Yes
+	})
+}
+
+func unstagePluginGone(v *View) (Finding, Truth) {
+	return v.firstKeeper(func(h *holder) (Finding, Truth) {
+		_, registered := v.registered(h.Name)
+		p := v.plugin(h.Name)
+		why, ev := "", []Evidence{}
+		if pod, reason, e := p.failing(); pod != nil && !starting(p) {
+			why, ev = reason, []Evidence{e}
+		} else if len(p.Pods) == 0 && p.known == Yes && (len(p.Sets) > 0 || p.setsKnow == Yes && registered == No) {
+			reason, e := v.whyNone(p)
+			why, ev = strings.TrimSuffix("no pod of its node plugin is there: "+reason, ": "), e
+		} else if registered == No {
+			why, ev = "the node's CSINode does not list it", []Evidence{fact(Object{Kind: "CSINode", Name: h.Name}, "spec.drivers", "does not list "+v.Driver, time.Time{})}
+		}
+		if why == "" {
+			return Finding{}, min(registered.not().or(p.known.not()), Unknown)
+		}
+		f := v.keeperFinding(h, fmt.Sprintf("Node %s keeps volume %s since its kubelet cannot reach the driver %s there: %s.", h.Name, v.volumeName(), v.Driver, why), ev...)
+		f.Confidence = Certain
+		f.Fix = []Step{v.look("See what is on the node", "get", "pods", "-A", "-o", "wide", "--field-selector", "spec.nodeName="+h.Name),
+			say(fmt.Sprintf("Bring the node plugin of %s back on node %s; the kubelet repeats the call by itself.", v.Driver, h.Name))}
+		return f, Yes
+	})
+}
+
+// unmountDevice: the kubelet could not unstage (pkg/volume/util/operationexecutor).
+var unmountDevice = regexp.MustCompile(`UnmountDevice failed|UnmapDevice failed|UnmapVolume\.UnmapDevice|attacher\.UnmountDevice failed|GetDeviceMountRefs check failed`)
+
+func unstageVolDataBroken(v *View) (Finding, Truth) {
+	return v.firstKeeper(func(h *holder) (Finding, Truth) {
+		r, known := v.report(h.Name)
+		if r == nil {
+			return Finding{}, known
+		}
+		vol := v.factsOf(r, h.Name).volume
+		line := kubeletSays(r, volDataWords, v.Handle, v.volumeName())
+		if (vol == nil || vol.Staging == nil || vol.Staging.VolDataError == "") && line == nil {
+			return Finding{}, No
+		}
+		f := v.keeperFinding(h, fmt.Sprintf("Node %s keeps volume %s since its kubelet cannot read its vol_data.json about it, so it does not know which driver to ask.", h.Name, v.volumeName()))
+		file := "vol_data.json"
+		if vol != nil && vol.Staging != nil {
+			file = path.Dir(vol.Staging.Path) + "/vol_data.json"
+			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: h.Name}, file, vol.Staging.VolDataError, r.CollectedAt))
+		}
+		if line != nil {
+			f.Evidence = append(f.Evidence, logged(h.Name, "kubeletLog", line))
+		}
+		f.Confidence = Certain
+		f.Fix = []Step{onNode(h.Name, "see the file", "cat", file),
+			say(fmt.Sprintf(`Write it anew: {"driverName":%q,"volumeHandle":%q}. The kubelet then lets the volume go by itself.`, v.Driver, v.Handle))}
+		return f, Yes
+	})
+}
+
+// leak is a mount of the volume in another mount namespace than the kubelet's.
+type leak struct {
+	Namespace nodereport.Namespace
+	Mount     mountinfo.Mount
+}
+
+// leaks finds where else the volume is mounted: by its staging path, by its device, or by its pods' paths.
+func (v *View) leaks(r *nodereport.NodeReport, node string) []leak {
+	folder := stagingFolder(v.Driver, v.Handle)
+	n := v.factsOf(r, node)
+	var out []leak
+	for _, ns := range r.Namespaces {
+		table, _ := mountinfo.Parse(ns.Mountinfo)
+		for _, m := range table {
+			d := n.device(m)
+			if strings.Contains(m.Mountpoint, folder) || strings.Contains(m.Mountpoint, "/volumes/kubernetes.io~csi/"+v.volumeName()+"/") || d != nil && n.inStack(d) {
+				out = append(out, leak{ns, m})
+				break
+			}
+		}
+	}
+	return out
+}
+
+func mountLeaked(v *View) (Finding, Truth) {
+	return v.firstKeeper(func(h *holder) (Finding, Truth) {
+		r, known := v.report(h.Name)
+		if r == nil {
+			return Finding{}, known
+		}
+		found := v.leaks(r, h.Name)
+		if len(found) == 0 {
+			return Finding{}, No
+		}
+		pods, _ := v.podsOn(h.Name)
+		var who []string
+		var fix []Step
+		var ev []Evidence
+		for _, l := range found {
+			for _, p := range l.Namespace.Processes {
+				name := fmt.Sprintf("process %d (%s)", p.PID, p.Comm)
+				step := onNode(h.Name, fmt.Sprintf("see process %d, and end it if it may end", p.PID), "ps", "-fp", fmt.Sprint(p.PID))
+				if i := slices.IndexFunc(pods, func(q *corev1.Pod) bool { return p.PodUID != "" && string(q.UID) == p.PodUID }); i >= 0 {
+					name += fmt.Sprintf(" of pod %s/%s", pods[i].Namespace, pods[i].Name)
+					fix = append(fix, v.look("See what the pod mounts of the host, and who owns it", "-n", pods[i].Namespace, "get", "pod", pods[i].Name, "-o", "yaml"))
+					step = v.act(DangerDisruptive, "the pod may be restarted", "Restart the pod that keeps the mount", "-n", pods[i].Namespace, "delete", "pod", pods[i].Name)
+				}
+				who, fix = append(who, name), append(fix, step)
+				break // the others of the namespace share it
+			}
+			ev = append(ev, fact(Object{Kind: "NodeReport", Name: h.Name}, fmt.Sprintf("namespaces[%d].mountinfo", l.Namespace.Inode), fmt.Sprintf("%s is mounted from %s", l.Mount.Mountpoint, l.Mount.Source), r.CollectedAt))
+		}
+		f := v.keeperFinding(h, fmt.Sprintf("Node %s cannot let volume %s go: %s still has it mounted in a mount namespace of its own.", h.Name, v.volumeName(), strings.Join(who, ", ")), ev...)
+		if line := kubeletSays(r, unmountDevice, v.Handle, v.volumeName()); line != nil {
+			f.Evidence = append(f.Evidence, logged(h.Name, "kubeletLog", line))
+		}
+		f.Confidence = Certain
+		f.Fix = append(fix, say("To prevent it, let such pods mount the host's folders with mountPropagation: HostToContainer, or not at all."))
+		return f, Yes
+	})
+}
+
+func unstageDriverError(v *View) (Finding, Truth) {
+	return v.firstKeeper(func(h *holder) (Finding, Truth) {
+		r, known := v.report(h.Name)
+		if r == nil {
+			return Finding{}, known
+		}
+		line := kubeletSays(r, unmountDevice, v.Handle, v.volumeName())
+		if line == nil {
+			return Finding{}, No
+		}
+		_, words := grpc(line.Message)
+		code, _ := grpc(line.Message)
+		f := v.keeperFinding(h, fmt.Sprintf("The driver %s cannot let volume %s go on node %s: %s", v.Driver, v.volumeName(), h.Name, strings.TrimSpace(code+" "+words)), logged(h.Name, "kubeletLog", line))
+		for _, t := range r.Tasks {
+			if strings.HasPrefix(t.State, "D") {
+				f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: h.Name}, fmt.Sprintf("tasks[%d]", t.PID), fmt.Sprintf("%s %s: state %s in %s for %s", t.Comm, t.Args, t.State, t.Wchan, ago(time.Duration(t.Seconds)*time.Second)), r.CollectedAt))
+				f.Why += fmt.Sprintf(" Process %d (%s %s) waits in the kernel for %s.", t.PID, t.Comm, t.Args, ago(time.Duration(t.Seconds)*time.Second))
+			}
+		}
+		f.Confidence = Certain
+		f.Fix = []Step{onNode(h.Name, "see who has the device open and what waits in the kernel", "sh", "-c", "grep -F "+quote(stagingFolder(v.Driver, v.Handle))+" /proc/*/mountinfo; ps -eo pid,stat,wchan,args | grep ' D'")}
+		if p := v.plugin(h.Name); len(p.Pods) > 0 {
+			f.Fix = append(f.Fix, v.look("Read the driver's log on the node", "-n", p.Pods[0].Namespace, "logs", p.Pods[0].Name, "--all-containers", "--tail=100"))
+		}
+		f.Fix = append(f.Fix, say("Mend what it says (close what has the device open, bring dead paths back); the kubelet repeats the call by itself. If the kernel waits for ever, drain the node and reboot it."))
+		return f, Yes
+	})
+}
+
+func neverConfirmed(v *View) (Finding, Truth) {
+	return v.firstKeeper(func(h *holder) (Finding, Truth) {
+		if v.at(HopUnstage) && v.hop(HopUnstage).Status == StatusWaiting {
+			return Finding{}, No
+		}
+		r, known := v.report(h.Name)
+		if r == nil && known == Unknown {
+			return Finding{}, Unknown
+		}
+		f := v.keeperFinding(h, fmt.Sprintf("No pod uses volume %s on node %s, the node is Ready, and its kubelet still lists the volume in use: so it is not detached, and no timer ends that.", v.volumeName(), h.Name))
+		f.Rest, f.Confidence = true, Likely
+		if r != nil {
+			f.Confidence = Certain
+			table, _ := mountinfo.Parse(r.Mountinfo)
+			folder := stagingFolder(v.Driver, v.Handle)
+			state := "nothing of it is mounted on the node"
+			for _, m := range table {
+				if strings.Contains(m.Mountpoint, folder) {
+					state = m.Mountpoint + " is still mounted from " + m.Source
+				}
+			}
+			f.Why += " The node's report says that " + state + "."
+			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: h.Name}, "mountinfo", state, r.CollectedAt))
+		}
+		f.Fix = []Step{onNode(h.Name, "see what the kubelet says, and what is mounted", "sh", "-c", "journalctl -u kubelet --since=-30min | grep -F "+quote(v.volumeName())+"; grep -F -e "+quote(stagingFolder(v.Driver, v.Handle))+" -e "+quote(v.volumeName())+" /proc/self/mountinfo"),
+			say(fmt.Sprintf("If nothing is mounted from the volume, restart the kubelet on node %s: it writes the list anew. If its staging path is still mounted though no pod uses it, unmount it first (umount, without force).", h.Name))}
+		return f, Yes
+	})
+}

@@ -156,10 +156,7 @@ func (l *Live) Fetch(ctx context.Context, q snapshot.Query) Answer {
 // optional: a cluster may do without it, and then has no object of it.
 func optional(resource string) bool {
 	k := snapshot.ResourceOf(resource)
-	if k == nil {
-		return schema.ParseGroupResource(resource).Group != rbacv1.GroupName // without RBAC something else gives the rights
-	}
-	return !builtins.IsGroupRegistered(k.Group.Group) || resource == "volumeattributesclasses.storage.k8s.io"
+	return k == nil || !builtins.IsGroupRegistered(k.Group.Group) || resource == "volumeattributesclasses.storage.k8s.io"
 }
 
 // versions gives those to try. A vendor's kind is served in whatever version its group says first.
@@ -170,12 +167,8 @@ func (l *Live) versions(ctx context.Context, q snapshot.Query) ([]string, error)
 		}
 		return []string{k.Version}, nil
 	}
-	name := schema.ParseGroupResource(q.Resource).Group
-	if name == rbacv1.GroupName {
-		return []string{rbacv1.SchemeGroupVersion.Version}, nil
-	}
 	var group metav1.APIGroup
-	body, err := l.raw.Get().AbsPath("/apis", name).Do(ctx).Raw()
+	body, err := l.raw.Get().AbsPath("/apis", schema.ParseGroupResource(q.Resource).Group).Do(ctx).Raw()
 	if err != nil {
 		return nil, err
 	}

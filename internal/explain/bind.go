@@ -28,7 +28,8 @@ func bindHop(v *View) Hop {
 	}
 	o := v.claimObject()
 	since := v.Claim.CreationTimestamp.Time
-	if v.Claim.Spec.VolumeName == "" && v.waitsForConsumer() == Yes && v.madePV() == nil { // the scheduler chooses a hand-made volume with the node
+	when, _, made := v.made()
+	if v.Claim.Spec.VolumeName == "" && v.waitsForConsumer() == Yes && made == No { // the scheduler chooses a hand-made volume with the node
 		switch {
 		case v.Pod == nil:
 			return Hop{Status: StatusWaiting, Since: moment(since), Object: &o, Note: "waits for a pod that uses the claim", reached: true}
@@ -39,26 +40,31 @@ func bindHop(v *View) Hop {
 		}
 		since = v.Pod.CreationTimestamp.Time
 	}
-	if made := v.madePV(); made != nil {
-		since = made.CreationTimestamp.Time
+	if made != No {
+		since = when
 	}
 	return v.openHop(since, normalBind, o, "no volume is bound")
 }
 
-// madePV is the volume that a provisioner made for the claim, which is not bound yet. It is called pvc-<uid of the claim>
-// where the provisioner's event tells that it was made.
-func (v *View) madePV() *corev1.PersistentVolume {
+// made is the volume that a provisioner says it made for the claim, when it is not bound yet: when that was said, and the
+// volume, Unknown when it could not be read.
+func (v *View) made() (time.Time, *corev1.PersistentVolume, Truth) {
 	events, _ := v.claimEvents()
-	made := false
+	var last report
 	for _, r := range events {
-		made = made || r.Reason == "ProvisioningSucceeded"
+		if r.Reason == "ProvisioningSucceeded" || r.Reason == "ProvisioningFailed" {
+			last = r
+		}
 	}
-	if !made || v.Claim.Spec.VolumeName != "" {
-		return nil
+	m := madeVolume.FindStringSubmatch(last.Message)
+	if m == nil || v.Claim.Spec.VolumeName != "" {
+		return time.Time{}, nil, No
 	}
-	pv, _ := get[*corev1.PersistentVolume](v.world, inVolumes, "", "pvc-"+string(v.Claim.UID))
-	return pv
+	pv, known := get[*corev1.PersistentVolume](v.world, inVolumes, "", m[1])
+	return last.Last, pv, known
 }
+
+var madeVolume = regexp.MustCompile(`Successfully provisioned volume (\S+)`)
 
 // unschedulable is what the scheduler says of the pod, in full.
 func (v *View) unschedulable() string {
@@ -158,6 +164,9 @@ func (v *View) wantedVolumes() (candidates, Truth) {
 	if v.at(HopProvision) && !c.selected {
 		return candidates{}, known
 	}
+	if c.unsure {
+		return c, Unknown
+	}
 	return c, known
 }
 
@@ -219,7 +228,7 @@ func volumeNames(pvs []*corev1.PersistentVolume) string {
 
 func pvClaimed(v *View) (Finding, Truth) {
 	c, known := v.wantedVolumes()
-	if len(c.claimed) == 0 || len(c.free)+len(c.broken)+len(c.released) > 0 {
+	if c.unsure || len(c.claimed) == 0 || len(c.free)+len(c.broken)+len(c.released) > 0 {
 		return Finding{}, min(known.not(), Unknown)
 	}
 	pv := c.claimed[0]
@@ -246,7 +255,7 @@ func noMatchingPV(v *View) (Finding, Truth) {
 	if !v.at(HopBind) && !c.selected || len(c.free) > 0 && !unreachable || len(c.broken)+len(c.released)+len(c.claimed) > 0 || v.pvKnown == No && v.Claim.Spec.VolumeName != "" {
 		return Finding{}, No
 	}
-	if v.Claim.Spec.VolumeName == "" && v.madePV() != nil || v.at(HopBind) && v.waitsForConsumer() == Yes && v.Claim.Spec.VolumeName == "" && (v.Pod == nil || v.Node != "") {
+	if _, _, made := v.made(); made != No || v.at(HopBind) && v.waitsForConsumer() == Yes && v.Claim.Spec.VolumeName == "" && (v.Pod == nil || v.Node != "") {
 		return Finding{}, No
 	}
 	f := v.asBlock(Finding{Confidence: Certain, Evidence: []Evidence{fact(v.claimObject(), "spec", v.asks(), v.Claim.CreationTimestamp.Time)}})
@@ -291,9 +300,12 @@ func bindingInProgress(v *View) (Finding, Truth) {
 	if !v.at(HopBind) || v.hop(HopBind).Status != StatusWaiting {
 		return Finding{}, No
 	}
-	c, known := v.candidates()
-	pv := v.madePV()
-	if pv == nil && len(c.free) > 0 {
+	c, known := v.wantedVolumes()
+	_, pv, made := v.made()
+	if made == Unknown {
+		return Finding{}, Unknown
+	}
+	if pv == nil && len(c.free) > 0 && !c.unsure {
 		pv = c.free[0]
 	}
 	if pv == nil {

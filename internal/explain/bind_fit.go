@@ -22,6 +22,7 @@ type candidates struct {
 	claimed  []*corev1.PersistentVolume // fit, and belong to another claim
 	near     []nearVolume               // do not fit in one or two things
 	selected bool                       // the claim has a selector, and it matches one of these
+	unsure   bool                       // something that decides where one belongs could not be read
 }
 
 // nearVolume is a volume that nearly fits.
@@ -56,6 +57,14 @@ func (v *View) candidates() (candidates, Truth) {
 // sortIn puts a volume where it belongs; named: the claim asks for it by name, so whatever differs counts.
 func (v *View) sortIn(c *candidates, pv *corev1.PersistentVolume, named bool) {
 	why, selected := v.misfits(pv)
+	if len(why) == 0 && pv.Spec.NodeAffinity != nil {
+		switch v.reachable(pv) {
+		case No:
+			why = append(why, "no node is there that reaches it ("+affinity(pv)+")")
+		case Unknown:
+			c.unsure = true
+		}
+	}
 	r := pv.Spec.ClaimRef
 	ours := r != nil && r.Namespace == v.Namespace && r.Name == v.ClaimName
 	mine := r == nil || ours && (r.UID == "" || r.UID == v.Claim.UID)
@@ -71,17 +80,20 @@ func (v *View) sortIn(c *candidates, pv *corev1.PersistentVolume, named bool) {
 		c.free = append(c.free, pv)
 	case gone || ours:
 		c.released = append(c.released, pv)
-	case r.Name == "" || r.Namespace == "" || r.Name == v.ClaimName && v.noSuchClaim(r.Namespace, r.Name):
+	case r.Name == "" || r.Namespace == "":
 		c.broken = append(c.broken, pv)
 	default:
+		if r.Name == v.ClaimName { // the right name in another namespace, perhaps by mistake
+			_, other := get[*corev1.PersistentVolumeClaim](v.world, inClaims, r.Namespace, r.Name)
+			if other == No {
+				c.broken = append(c.broken, pv)
+				break
+			}
+			c.unsure = c.unsure || other == Unknown
+		}
 		c.claimed = append(c.claimed, pv)
 	}
 	c.selected = c.selected || selected
-}
-
-func (v *View) noSuchClaim(namespace, name string) bool {
-	_, known := get[*corev1.PersistentVolumeClaim](v.world, inClaims, namespace, name)
-	return known == No
 }
 
 // dynamic: a provisioner made it for one claim.
@@ -128,9 +140,6 @@ func (v *View) misfits(pv *corev1.PersistentVolume) (why []string, selected bool
 	}
 	if pv.DeletionTimestamp != nil {
 		why = append(why, "it is being deleted")
-	}
-	if len(why) == 0 && pv.Spec.NodeAffinity != nil && v.reachable(pv) == No {
-		why = append(why, "no node is there that reaches it ("+affinity(pv)+")")
 	}
 	return why, selected
 }

@@ -32,10 +32,15 @@ var deniedWords = []signature{
 	sig("claim/denied", `failed calling webhook|failed to call webhook|admission webhook "[^"]*" denied|AdmissionPolicy '[^']*'|is invalid: .{0,300}: Forbidden|cannot set blockOwnerDeletion`),
 }
 
+// unmade: there is no claim, and it is wanted: a pod that runs on without it needs none.
+func (v *View) unmade() bool {
+	return v.at(HopClaim) && v.claimKnown == No && v.hop(HopClaim).Status != StatusDegraded
+}
+
 // refusal is the API server's answer to whoever wanted to make a claim that does not exist: a StatefulSet, the ephemeral
 // volume controller, an operator. Their events all name the claim.
 func (v *View) refusal() (*trouble, Truth) {
-	if !v.at(HopClaim) || v.claimKnown != No {
+	if !v.unmade() {
 		return nil, Yes
 	}
 	events, known := list[*corev1.Event](v.world, inEvents, snapshot.Query{Namespace: v.Namespace, Fields: "type=Warning"})
@@ -104,7 +109,7 @@ func quotaExceeded(v *View, t *trouble) Finding {
 	}
 	quotas, known := list[*corev1.ResourceQuota](v.world, inQuotas, snapshot.Query{Namespace: v.Namespace})
 	q, has := first(quotas, known, func(q *corev1.ResourceQuota) bool { return q.Name == m[1] })
-	room := has == No
+	room := false
 	if has == Yes {
 		f.Evidence = append(f.Evidence, fact(ref(q), "status.used", resourceList(q.Status.Used)+" of "+resourceList(q.Status.Hard), time.Time{}))
 		room = hasRoom(q, t.Text)
@@ -193,7 +198,7 @@ func hookName(m []string) string {
 }
 
 func namespaceTerminating(v *View) (Finding, Truth) {
-	if !v.at(HopClaim) || v.claimKnown != No {
+	if !v.unmade() {
 		return Finding{}, No
 	}
 	ns, known := get[*corev1.Namespace](v.world, inNamespaces, "", v.Namespace)

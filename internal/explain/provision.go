@@ -49,8 +49,8 @@ func provisionHop(v *View) Hop {
 		}
 		return Hop{Status: StatusWaiting, Since: moment(created), Object: &o, Note: "waits for the scheduler to choose a node"}
 	}
-	if pv := v.madePV(); pv != nil {
-		return okHop("made " + pv.Name)
+	if _, _, made := v.made(); made != No {
+		return okHop("made")
 	}
 	if t := v.provisionTrouble(events); t != nil {
 		status := v.settled(t)

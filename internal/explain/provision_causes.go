@@ -250,13 +250,21 @@ func (v *View) refused(t *trouble, why string, fix ...Step) Finding {
 	if v.at(HopProvision) && f.Status == StatusWaiting {
 		f.Until = v.hop(HopProvision).Until
 	}
-	if code, _ := grpc(t.Text); excludesSuccess(t.Text) && code != "" {
+	if code, _ := grpc(t.Text); slices.Contains(provenBy[told(provisionWords, t.Text)], code) {
 		f.Confidence = Certain
 	}
 	if class, known := v.class(); known == Yes {
 		f.Evidence = append(f.Evidence, fact(ref(class), "provisioner", class.Provisioner, time.Time{}))
 	}
 	return f
+}
+
+// provenBy are the codes that mean a cause by themselves.
+var provenBy = map[string][]string{
+	"provision/permission":         {"PermissionDenied", "Unauthenticated"},
+	"provision/invalid-parameters": {"InvalidArgument", "OutOfRange"},
+	"provision/out-of-capacity":    {"ResourceExhausted"},
+	"provision/operation-pending":  {"Aborted"},
 }
 
 // troubleStatus is the hop's own status where it fails there, else how settled the error is.
@@ -478,8 +486,11 @@ func driverNotInstalled(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	events, _ := v.claimEvents()
-	if v.taken.Sub(v.lastSpoke(events)) < recent {
+	switch {
+	case v.taken.Sub(v.lastSpoke(events)) < recent:
 		return Finding{}, No
+	case v.hop(HopProvision).Status == StatusUnknown:
+		return Finding{}, Unknown
 	}
 	if served := v.served(); served != No {
 		return Finding{}, served.not()
@@ -515,10 +526,16 @@ func provisionerNotRunning(v *View) (Finding, Truth) {
 	}
 	events, _ := v.claimEvents()
 	last := v.lastSpoke(events)
-	if v.taken.Sub(last) < normalProvision || known == Unknown && v.hop(HopProvision).Status == StatusUnknown {
-		return Finding{}, min(known.not(), Unknown)
+	if v.taken.Sub(last) < normalProvision {
+		return Finding{}, No
+	}
+	if v.hop(HopProvision).Status == StatusUnknown {
+		return Finding{}, Unknown
 	}
 	s := v.provisioner()
+	if known == Unknown && s.Proof != Certain {
+		return Finding{}, Unknown // its events may say that it works
+	}
 	if s.Works != No || last.After(s.Renewed.Add(normalUntouched)) && v.taken.Sub(last) < recent {
 		return Finding{}, min(s.Works.not(), Unknown)
 	}
@@ -551,6 +568,9 @@ func notActedOn(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	events, known := v.claimEvents()
+	if v.hop(HopProvision).Status == StatusUnknown {
+		return Finding{}, Unknown
+	}
 	if last := v.lastSpoke(events); known == Unknown || v.taken.Sub(last) < normalProvision || v.provisionTrouble(events) != nil {
 		return Finding{}, min(known.not(), Unknown)
 	}
@@ -558,7 +578,7 @@ func notActedOn(v *View) (Finding, Truth) {
 	if s.Works != Yes {
 		return Finding{}, min(s.Works, Unknown)
 	}
-	f := v.asBlock(Finding{Confidence: Likely, Why: fmt.Sprintf("The provisioner of driver %s works (%s), and there is no word of it on claim %s/%s.", v.Driver, s.Why, v.Namespace, v.ClaimName), Evidence: s.Evidence})
+	f := v.asBlock(Finding{Confidence: Likely, Rest: true, Why: fmt.Sprintf("The provisioner of driver %s works (%s), and there is no word of it on claim %s/%s.", v.Driver, s.Why, v.Namespace, v.ClaimName), Evidence: s.Evidence})
 	ann := v.Claim.Annotations[annProvisioner]
 	switch {
 	case ann == "":

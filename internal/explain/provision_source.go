@@ -123,6 +123,7 @@ func (v *View) explainTopology(f *Finding) {
 			f.Why += " No CSINode lists the driver: its node plugin is registered nowhere."
 			f.Evidence = append(f.Evidence, fact(Object{Kind: "CSINode"}, "spec.drivers", "no node has "+v.Driver, time.Time{}))
 		case without > 0 && keys == 0:
+			f.Confidence = Certain
 			f.Why += fmt.Sprintf(" The provisioner works with topology, and the driver's node plugins registered without: no CSINode has topologyKeys for %s.", v.Driver)
 			f.Evidence = append(f.Evidence, fact(Object{Kind: "CSINode"}, "spec.drivers["+v.Driver+"].topologyKeys", fmt.Sprintf("not set on %d nodes", without), time.Time{}))
 		}
@@ -135,6 +136,7 @@ func (v *View) explainTopology(f *Finding) {
 	switch {
 	case registered == No:
 		f.Why += fmt.Sprintf(" Node %s was chosen, and the node plugin of %s is not registered there.", node, v.Driver)
+		f.Confidence = Certain
 		f.Evidence = append(f.Evidence, fact(Object{Kind: "CSINode", Name: node}, "spec.drivers", "no "+v.Driver, time.Time{}))
 		pods, _ := v.pluginPods(node)
 		for _, p := range pods {
@@ -157,12 +159,14 @@ func (v *View) explainTopology(f *Finding) {
 		}
 		f.Evidence = append(f.Evidence, fact(Object{Kind: "CSINode", Name: node}, "spec.drivers["+v.Driver+"].topologyKeys", strings.Join(d.TopologyKeys, ", "), time.Time{}))
 		if len(missing) > 0 {
+			f.Confidence = Certain
 			f.Why += fmt.Sprintf(" Node %s lacks the labels %s, which the driver registered as its topology.", node, strings.Join(missing, ", "))
 			f.Evidence = append(f.Evidence, fact(ref(n), "metadata.labels", "without "+strings.Join(missing, ", "), time.Time{}))
 		}
 		f.Fix = append(f.Fix, v.look("Compare the node's labels with its CSINode", "get", "node/"+node, "csinode/"+node, "-o", "yaml"),
 			say("The labels come from the node plugin when it registers: restart the plugin's pod on that node, and see in its log whether it finds its zone."))
 	default:
+		f.Rest = true // the node may be gone, or its labels be there by now
 		f.Fix = append(f.Fix, v.look("Compare the node's labels with its CSINode", "get", "node/"+node, "csinode/"+node, "-o", "yaml"))
 	}
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -19,30 +20,38 @@ func snapshotHop(v *View) Hop {
 	if v.asked != (Target{"PersistentVolumeClaim", v.Namespace, v.ClaimName}) || !v.bound() || v.Claim.DeletionTimestamp != nil {
 		return skippedHop("")
 	}
-	for _, c := range v.cutsOfClaim() {
-		if h := v.cutHop(c); h.Status == StatusStuck {
-			v.cut = &c
-			h.Status = StatusDegraded
+	cuts, known := v.cutsOfClaim()
+	for _, c := range cuts {
+		switch h := v.cutHop(c); h.Status {
+		case StatusStuck:
+			v.cut, h.Status = &c, StatusDegraded
+			return h
+		case StatusUnknown:
 			return h
 		}
+	}
+	if o := v.claimObject(); known == Unknown && slices.Contains(v.Claim.Finalizers, beingCut) {
+		return unknownHop(&o, "a snapshot of it is being made, and could not be read")
 	}
 	return skippedHop("")
 }
 
+const beingCut = "snapshot.storage.kubernetes.io/pvc-as-source-protection" // snapshot-controller's, until the snapshot is cut
+
 // cutsOfClaim are the snapshots of the view's claim that are not ready, the oldest first.
-func (v *View) cutsOfClaim() []cut {
-	all, _ := list[*snapshotv1.VolumeSnapshot](v.world, inSnapshots, snapshot.Query{Namespace: v.Namespace})
+func (v *View) cutsOfClaim() ([]cut, Truth) {
+	all, known := list[*snapshotv1.VolumeSnapshot](v.world, inSnapshots, snapshot.Query{Namespace: v.Namespace})
 	sortByCreation(all)
 	var out []cut
 	for _, s := range all {
 		if text(s.Spec.Source.PersistentVolumeClaimName) != v.ClaimName || (cut{VolumeSnapshot: s}).ready() {
 			continue
 		}
-		if c, known := v.cutOf(s.Namespace, s.Name); known == Yes {
+		if c, has := v.cutOf(s.Namespace, s.Name); has == Yes {
 			out = append(out, c)
 		}
 	}
-	return out
+	return out, known
 }
 
 // cutHop is the state of one snapshot.
@@ -58,7 +67,7 @@ func (v *View) cutHop(c cut) Hop {
 		return okHop("ready")
 	case t != nil:
 		return v.troubledHop(t, v.settled(t), "cannot be made")
-	case known == Unknown && v.age(c.CreationTimestamp.Time) < normalSnapshot:
+	case known == Unknown:
 		return unknownHop(&o, "what the snapshot's controllers say could not be read")
 	case known == Yes && v.untouchedCut(c):
 		return v.openHop(c.CreationTimestamp.Time, normalUntouched, o, "nobody works on it")
@@ -112,7 +121,9 @@ func (v *View) cutTrouble(c cut) (*trouble, Truth) {
 // snapshot asks about a VolumeSnapshot: its own life, then the claim that it is of.
 func (a *answer) snapshot(namespace, name string) {
 	a.eventsOf("VolumeSnapshot", namespace, name, "") // asked for early: it saves a round
-	c, known := a.cutOf(namespace, name)
+	var c cut
+	var known Truth
+	unread := a.scope(func() { c, known = a.cutOf(namespace, name) })
 	a.Missing = known == No
 	if known == Unknown {
 		a.unseen(snapshot.Query{Resource: inSnapshots.Resource, Namespace: namespace, Name: name})
@@ -122,7 +133,7 @@ func (a *answer) snapshot(namespace, name string) {
 	}
 	claim := text(c.Spec.Source.PersistentVolumeClaimName)
 	v := a.view(namespace, claim, nil, nil)
-	v.only, v.cut = []HopName{HopSnapshot}, &c
+	v.only, v.cut, v.base = []HopName{HopSnapshot}, &c, unread
 	a.examine(v)
 	if v.claimKnown == Yes {
 		a.claim(namespace, claim)

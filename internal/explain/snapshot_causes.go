@@ -254,7 +254,7 @@ func snapshotController(v *View) (Finding, Truth) {
 	if all == Unknown || c.content == nil && c.contentKnown == Unknown {
 		return Finding{}, Unknown
 	}
-	f := Finding{Evidence: []Evidence{fact(ref(c.VolumeSnapshot), "status", "not touched", c.CreationTimestamp.Time)}}
+	f := Finding{Rest: true, Evidence: []Evidence{fact(ref(c.VolumeSnapshot), "status", "not touched", c.CreationTimestamp.Time)}}
 	if c.content == nil {
 		works, proof, why, ev := v.snapshotControllerWorks()
 		if works == Unknown {

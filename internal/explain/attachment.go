@@ -128,3 +128,8 @@ func (v *View) listedAttached(node string) Truth {
 	}
 	return No
 }
+
+// volumeNamed gets a PersistentVolume.
+func (w *world) volumeNamed(name string) (*corev1.PersistentVolume, Truth) {
+	return get[*corev1.PersistentVolume](w, inVolumes, "", name)
+}

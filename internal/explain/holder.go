@@ -106,6 +106,12 @@ func (h holder) outOfService() bool {
 
 // leavings are the volume's VolumeAttachments that are being deleted, the view's own node's too, oldest deletion first.
 func (v *View) leavings() ([]*storagev1.VolumeAttachment, Truth) {
+	if v.At != nil {
+		if v.At.DeletionTimestamp == nil {
+			return nil, Yes
+		}
+		return []*storagev1.VolumeAttachment{v.At}, Yes
+	}
 	all, known := v.attachments()
 	out := slices.DeleteFunc(slices.Clone(all), func(at *storagev1.VolumeAttachment) bool { return at.DeletionTimestamp == nil })
 	slices.SortStableFunc(out, func(a, b *storagev1.VolumeAttachment) int {

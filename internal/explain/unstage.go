@@ -49,11 +49,11 @@ func unstageHop(v *View) Hop {
 
 // idle: the view is of a volume that is attached by its driver and that no pod uses.
 func (v *View) idle() bool {
-	if v.Pod != nil || v.PV == nil || v.Driver == "" || v.Node != "" {
+	if v.Pod != nil || v.PV == nil || v.Driver == "" || v.Node != "" || v.attachRequired() == No {
 		return false
 	}
-	users, known := v.consumers(v.Namespace, v.ClaimName)
-	return known == Yes && !slices.ContainsFunc(users, func(p *corev1.Pod) bool { return !finished(p) }) && v.attachRequired() != No
+	users, known := v.podsOfClaim()
+	return known == Yes && len(users) == 0
 }
 
 // keeps: the node works, no pod there uses the volume, and its kubelet lists it in use all the same.

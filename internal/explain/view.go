@@ -58,9 +58,10 @@ type View struct {
 	Pod        *corev1.Pod
 	Volume     *corev1.Volume // of the pod
 	Inline     *corev1.CSIVolumeSource
-	Driver     string // of the CSI driver, the one that it is migrated to for an in-tree volume; empty: none
-	Handle     string // the volume's handle, translated for an in-tree volume
-	Node       string // where the pod is
+	Driver     string                      // of the CSI driver, the one that it is migrated to for an in-tree volume; empty: none
+	Handle     string                      // the volume's handle, translated for an in-tree volume
+	Node       string                      // where the pod is
+	At         *storagev1.VolumeAttachment // asked about by itself
 
 	others bool // the pod's other volumes are asked about too
 	cut    *cut // the snapshot that is asked about, or the claim's that is stuck
@@ -149,6 +150,9 @@ func (v *View) selectedNode() string {
 
 // consumers are the pods that use the claim and are not finished, by creation; Unknown when pods could not be read.
 func (w *world) consumers(namespace, claim string) ([]*corev1.Pod, Truth) {
+	if claim == "" {
+		return nil, Yes
+	}
 	pods, all := list[*corev1.Pod](w, inPods, snapshot.Query{Namespace: namespace})
 	var out []*corev1.Pod
 	for _, p := range pods {

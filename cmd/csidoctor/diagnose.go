@@ -112,7 +112,7 @@ func (o *options) diagnose(ctx context.Context, k kind, name string) (explain.Di
 	if err != nil {
 		return explain.Diagnosis{}, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := o.withDeadline(ctx)
 	defer cancel()
 	target := explain.Target{Kind: k.Kind, Name: name}
 	if target.Namespace, err = o.namespace(ctx, src, k, name); err != nil {
@@ -245,7 +245,7 @@ func (o *options) printList(ctx context.Context, k kind) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := o.withDeadline(ctx)
 	defer cancel()
 	namespace := ""
 	if !o.allNamespaces {

@@ -87,7 +87,7 @@ func (o *options) names(ctx context.Context, k kind) []string {
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := o.withDeadline(ctx)
 	defer cancel()
 	namespace, err := o.namespace(ctx, src, k, "")
 	if err != nil {

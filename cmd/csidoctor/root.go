@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,13 +11,14 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/csidoctor/csidoctor/internal/explain"
 	"github.com/csidoctor/csidoctor/internal/render"
 )
 
-// deadline of a whole run against a cluster: on call nobody waits longer, and what was read by then is answered from.
-const deadline = 20 * time.Second
+// patience is the deadline of a whole run against a cluster: on call nobody waits longer.
+const patience = 20 * time.Second
 
 // options are the flags that all commands share.
 type options struct {
@@ -24,7 +27,6 @@ type options struct {
 	allNamespaces bool
 	from          string
 	at            string
-	timeout       time.Duration
 	output        string
 	color         string
 	failOn        string
@@ -61,10 +63,10 @@ Flags of kubectl stand behind the plugin's name: kubectl csidoctor -n shop pvc d
 	root.SetErr(streams.ErrOut)
 	flags := root.PersistentFlags()
 	o.kube.AddFlags(flags)
+	flags.Lookup("request-timeout").Usage = "End of the whole run, such as 1m; what was read by then is answered from. 0 means 20s."
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "lists: of all namespaces")
 	flags.StringVar(&o.from, "from", "", "read a bundle, or any folder, archive or file of Kubernetes objects, in place of a cluster; - is standard input")
 	flags.StringVar(&o.at, "at", "", "judge ages by this time (RFC 3339), not by when the facts were read")
-	flags.DurationVar(&o.timeout, "timeout", deadline, "end of the whole run; what was read by then is answered from")
 	flags.StringVarP(&o.output, "output", "o", "text", "one of text, wide, json, yaml")
 	flags.StringVar(&o.color, "color", "auto", "one of auto, always, never")
 	flags.StringVar(&o.failOn, "fail-on", "", "exit with a verdict's status only from this one on: degraded, undetermined, waiting, never")
@@ -187,11 +189,25 @@ func (o *options) check() error {
 	if !ok {
 		return fmt.Errorf("--fail-on %q is none of %s", o.failOn, strings.Join(failOnValues, ", "))
 	}
-	if o.timeout <= 0 {
-		return fmt.Errorf("--timeout %s is no time to read anything in", o.timeout)
+	if _, err := o.deadline(); err != nil {
+		return err
 	}
 	_, err := o.renderOptions()
 	return err
+}
+
+// deadline is --request-timeout, taken for the whole run.
+func (o *options) deadline() (time.Duration, error) {
+	d, err := clientcmd.ParseTimeout(*o.kube.Timeout)
+	if err != nil {
+		return 0, fmt.Errorf("--request-timeout: %w", err)
+	}
+	return cmp.Or(d, patience), nil
+}
+
+func (o *options) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	d, _ := o.deadline() // checked before anything was read
+	return context.WithTimeout(ctx, d)
 }
 
 func (o *options) renderOptions() (render.Options, error) { return renderOptions(o.Out, o.color) }

@@ -17,13 +17,13 @@ func remedy(reason string, q snapshot.Query) string {
 	switch reason {
 	case "forbidden":
 		check := append([]string{"kubectl", "auth", "can-i", verb(q), q.Resource}, scope(q)...)
-		return fmt.Sprintf("ask for the right to %s it (deploy/rbac.yaml has a role with all that is needed), then check with: %s", verb(q), explain.Shell(check...))
+		return fmt.Sprintf("ask for the right to %s it (deploy/rbac.yaml has a role with all that is needed), then check with `%s`", verb(q), explain.Shell(check...))
 	case "timeout":
 		return "try again, with more time: --request-timeout=60s"
 	case "expired", "failed":
-		return "try again; the same by hand: " + kubectlGet(q)
+		return "try again; the same by hand: `" + kubectlGet(q) + "`"
 	case "not-served":
-		return "check that the server has it: kubectl api-resources"
+		return "check that the server has it: `kubectl api-resources`"
 	default:
 		return ""
 	}
@@ -33,17 +33,17 @@ func remedy(reason string, q snapshot.Query) string {
 func unasked(q snapshot.Query) *snapshot.Gap {
 	switch q.Resource {
 	case nodeReports:
-		g := &snapshot.Gap{Input: "node-report", Reason: "not-probed", Detail: "sockets, mounts and devices were not looked at", Remedy: "look on the nodes themselves: findmnt; lsblk -f; dmesg"}
+		g := &snapshot.Gap{Input: "node-report", Reason: "not-probed", Detail: "sockets, mounts and devices were not looked at", Remedy: "look on the nodes themselves: `findmnt; lsblk -f; dmesg`"}
 		if q.Name != "" {
 			g.Detail += " on node " + q.Name
-			g.Remedy = fmt.Sprintf("look on node %s itself: findmnt; lsblk -f; dmesg", explain.Shell(q.Name))
+			g.Remedy = fmt.Sprintf("look on node %s itself: `findmnt; lsblk -f; dmesg`", explain.Shell(q.Name))
 		}
 		return g
 	case logExcerpts:
-		g := &snapshot.Gap{Reason: "not-collected", Detail: "logs are not read", Remedy: "read them with: kubectl logs"}
+		g := &snapshot.Gap{Reason: "not-collected", Detail: "logs are not read", Remedy: "read them with `kubectl logs`"}
 		if q.Name != "" {
 			words := append([]string{"kubectl", "logs", q.Name}, scope(q)...)
-			g.Remedy = "read them with: " + explain.Shell(append(words, "--all-containers", "--tail=2000")...)
+			g.Remedy = "read them with `" + explain.Shell(append(words, "--all-containers", "--tail=2000")...) + "`"
 		}
 		return g
 	}

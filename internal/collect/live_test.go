@@ -193,7 +193,7 @@ func TestForbidden(t *testing.T) {
 	if len(s.Read) != 1 || len(s.Gaps) != 2 || s.Len() != 1 {
 		t.Fatal(dump(s))
 	}
-	for i, want := range []string{"kubectl auth can-i list csinodes.storage.k8s.io", "kubectl auth can-i get pods -n other"} {
+	for i, want := range []string{"kubectl auth can-i list csinodes.storage.k8s.io`", "kubectl auth can-i get pods -n other`"} {
 		g := s.Gaps[i]
 		if g.Reason != "forbidden" || !strings.Contains(g.Detail, `User "oncall"`) || !strings.HasSuffix(g.Remedy, want) || !strings.Contains(g.Remedy, "deploy/rbac.yaml") {
 			t.Errorf("%+v", g)

@@ -80,7 +80,7 @@ func Walk(ctx context.Context, src Source, first []snapshot.Query, ask func(*sna
 		w.s.TakenAt, w.stats.Notes = src.Clock()
 	}
 	for _, q := range want {
-		w.gap(q, snapshot.Gap{Reason: "truncated", Detail: fmt.Sprintf("still wanted after %d rounds of questions", maxRounds), Remedy: "look at it with: " + kubectlGet(q)})
+		w.gap(q, snapshot.Gap{Reason: "truncated", Detail: fmt.Sprintf("still wanted after %d rounds of questions", maxRounds), Remedy: "look at it with `" + kubectlGet(q) + "`"})
 	}
 	w.s.Gaps = slices.DeleteFunc(w.s.Gaps, func(g snapshot.Gap) bool { return w.s.Covers(*g.Query) })
 	slices.SortFunc(w.s.Read, compareQueries)

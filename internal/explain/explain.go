@@ -341,7 +341,7 @@ func remedy(q snapshot.Query) string {
 	if q.Name != "" {
 		verb = "get"
 	}
-	return fmt.Sprintf("allow %s of %s (deploy/rbac.yaml has the role), or collect it: kubectl get %s -A -o yaml", verb, q.Resource, quote(q.Resource))
+	return fmt.Sprintf("allow %s of %s (deploy/rbac.yaml has the role), or collect it: `kubectl get %s -A -o yaml`", verb, q.Resource, quote(q.Resource))
 }
 
 // summary is one sentence that an engineer can paste into a ticket.

@@ -290,7 +290,7 @@ func helperPod(v *View) (Finding, Truth) {
 			f.Status, f.Until = StatusWaiting, &until
 		}
 	}
-	if r := v.lastWarning(helper); r != nil {
+	if r := v.lastWarning(helper); r != nil && !strings.Contains(f.Why, r.Message) {
 		f.Evidence = append(f.Evidence, r.evidence())
 		f.Why = strings.TrimSuffix(f.Why, ".") + " (" + r.Message + ")."
 	}

@@ -216,6 +216,9 @@ func containerFails(v *View) (Finding, Truth) {
 		if c := podCondition(v.Pod, "ContainersReady"); c != nil && c.Message != "" {
 			why = c.Message
 		}
+		if ok, c := v.nodeReady(v.Node); ok == No && c != nil {
+			why += fmt.Sprintf("; node %s is not Ready since %s (%s)", v.Node, c.LastTransitionTime.UTC().Format(time.RFC3339), c.Reason)
+		}
 		f.Confidence = Possible
 		f.Why = fmt.Sprintf("The volume %s is mounted for pod %s on node %s, and the pod is not ready: %s.", v.volumeName(), v.say("POD"), v.Node, why)
 		f.Evidence = []Evidence{fact(ref(v.Pod), "status.conditions[Ready]", why, time.Time{})}

@@ -175,15 +175,15 @@ func (c *Cluster) Recover(ctx context.Context, name, rpc string) error {
 	return err
 }
 
-// AddDriver makes a driver with all that belongs to it: its CSIDriver, the classes NAME-now and NAME-wait, and its sidecars.
-func (c *Cluster) AddDriver(ctx context.Context, name string, config driver.Config) error {
+// AddDriver makes a driver with all that belongs to it: its CSIDriver, the classes NAME-now and NAME-wait, and those of the Sidecars.
+func (c *Cluster) AddDriver(ctx context.Context, name string, config driver.Config, sidecars ...string) error {
 	if err := c.PutDriver(ctx, name, config); err != nil {
 		return err
 	}
 	if _, err := c.Kubectl(ctx, strings.ReplaceAll(driverObjects, "NAME", name), "apply", "-f", "-"); err != nil {
 		return err
 	}
-	for _, s := range Sidecars {
+	for _, s := range sidecars {
 		if err := c.StartProcess(ctx, s+"@"+name); err != nil {
 			return err
 		}

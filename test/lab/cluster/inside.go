@@ -151,7 +151,7 @@ func (s *supervisor) boot(ctx context.Context) error {
 	if err := s.start("kubelet"); err != nil {
 		return err
 	}
-	if err := until(ctx, "the driver", func() error { return s.AddDriver(ctx, DefaultDriver, driver.Config{Topology: Topology}) }); err != nil {
+	if err := until(ctx, "the driver", func() error { return s.AddDriver(ctx, DefaultDriver, driver.Config{Topology: Topology}, Sidecars...) }); err != nil {
 		return err
 	}
 	if err := until(ctx, "the node", kubectl("wait", "--for=condition=Ready", "node/"+Node, "--timeout=1s")); err != nil {

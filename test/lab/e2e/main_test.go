@@ -3,6 +3,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,8 @@ import (
 	"github.com/csidoctor/csidoctor/test/lab/cluster"
 )
 
-// lab is the lab's program, built for this run of the tests.
-var lab string
+// The lab's program and csidoctor, built for this run of the tests.
+var lab, csidoctor string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -30,13 +31,17 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	lab = filepath.Join(dir, "lab")
-	build := exec.Command("go", "build", "-o", lab, "../cmd/lab")
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "build the lab:", err)
-		return 1
+	lab, csidoctor = filepath.Join(dir, "lab"), filepath.Join(dir, "kubectl-csidoctor")
+	for _, args := range [][]string{{"-o", lab, "../cmd/lab"}, {"-C", "../../..", "-o", csidoctor, "./cmd/csidoctor"}} {
+		build := exec.Command("go", append([]string{"build"}, args...)...)
+		build.Stdout, build.Stderr = os.Stderr, os.Stderr
+		if err := build.Run(); err != nil {
+			fmt.Fprintf(os.Stderr, "go build %v: %v\n", args, err)
+			return 1
+		}
 	}
+	// Parallel tests here wait for the cluster, not for a processor. -parallel on the command line still decides.
+	flag.Set("test.parallel", "32")
 	return m.Run()
 }
 

@@ -75,7 +75,7 @@ func run(ctx context.Context, c *cluster.Cluster, args []string) error {
 	case args[0] == "stop" && len(args) == 2:
 		return c.StopProcess(ctx, args[1])
 	case args[0] == "add-driver" && len(args) == 2:
-		return c.AddDriver(ctx, args[1], driver.Config{Topology: cluster.Topology})
+		return c.AddDriver(ctx, args[1], driver.Config{Topology: cluster.Topology}, cluster.Sidecars...)
 
 	// The cluster itself runs these.
 	case args[0] == "inside" && len(args) == 3:

@@ -353,6 +353,31 @@ func (b *bench) check(when string, a answer, want, rule string) {
 	if verdict == "healthy" && len(a.Gaps) > 0 {
 		b.t.Errorf("%s\n%s: healthy with gaps", a.text, when)
 	}
+	b.checkChains(when, a)
+}
+
+// checkChains holds the chains against the verdict, which is the worst of them: no hop may be worse, and the hop that is named is as bad.
+func (b *bench) checkChains(when string, a answer) {
+	allowed := map[string][]string{
+		"healthy": {"ok", "skipped"},
+		"waiting": {"ok", "skipped", "waiting"},
+		"stuck":   {"ok", "skipped", "waiting", "stuck"},
+	}[a.Verdict]
+	if a.Cause.ID == "schedule/idle" { // what comes after it is not reached yet
+		allowed = append(allowed, "waiting")
+	}
+	named := a.Verdict == "healthy"
+	for _, c := range a.Chains {
+		for _, h := range c.Hops {
+			if !slices.Contains(allowed, h.Status) {
+				b.t.Errorf("%s\n%s: the hop %s is %s, and the verdict %s", a.text, when, h.Hop, h.Status, a.Verdict)
+			}
+			named = named || h.Hop == a.Hop && h.Status == a.Verdict
+		}
+	}
+	if !named {
+		b.t.Errorf("%s\n%s: the verdict is %s, and in no chain is the hop %s", a.text, when, a.Verdict, a.Hop)
+	}
 }
 
 // answer is what csidoctor says, as far as these tests read it.
@@ -459,15 +484,19 @@ func (b *bench) change(c driver.Config) {
 func (b *bench) stop(sidecar, lease string) {
 	b.t.Helper()
 	b.until(sidecar+" holds its lease", func(all objects) bool {
-		return slices.ContainsFunc(all.named("Lease", "kube-system", lease), func(o object) bool { return o.Spec.HolderIdentity != "" })
+		return slices.ContainsFunc(all.named("Lease", "kube-system", leaseName(lease)), func(o object) bool { return o.Spec.HolderIdentity != "" })
 	})
 	if err := b.StopProcess(b.t.Context(), sidecar+"@"+b.driver); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
+// leaseName is the name of a lease as the sidecars write it.
+func leaseName(name string) string { return strings.ReplaceAll(name, ".", "-") }
+
 func (b *bench) leaseStale(name string) {
 	b.t.Helper()
+	name = leaseName(name)
 	b.until("the lease "+name+" is stale", func(all objects) bool {
 		return slices.ContainsFunc(all.named("Lease", "kube-system", name), func(o object) bool {
 			return time.Since(o.Spec.RenewTime) > time.Duration(o.Spec.LeaseDurationSeconds)*time.Second

@@ -30,7 +30,7 @@ var golden = []string{
 
 // TestAnswers asks the command about every case, as a script and as a person would.
 func TestAnswers(t *testing.T) {
-	files, err := filepath.Glob("../../testdata/cases/*/case.json")
+	files, err := filepath.Glob("../../testdata/*/*/case.json")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no cases:", err)
 	}

@@ -24,7 +24,7 @@ import (
 
 func caseFolders(t testing.TB) []string {
 	t.Helper()
-	dirs, err := filepath.Glob("../../testdata/cases/*/cluster.json")
+	dirs, err := filepath.Glob("../../testdata/*/*/cluster.json")
 	if err != nil || len(dirs) < 100 {
 		t.Fatalf("%d cases, %v", len(dirs), err)
 	}

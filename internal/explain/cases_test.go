@@ -30,7 +30,7 @@ type testCase struct {
 }
 
 func loadCases(t testing.TB) []testCase {
-	files, err := filepath.Glob("../../testdata/cases/*/case.json")
+	files, err := filepath.Glob("../../testdata/*/*/case.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}

@@ -1,11 +1,294 @@
 package explain
 
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+)
+
+// Finalizers that hold claims and volumes, and who takes them off.
+const (
+	finalizerClaim       = "kubernetes.io/pvc-protection"
+	finalizerVolume      = "kubernetes.io/pv-protection"
+	finalizerProvisioner = "external-provisioner.volume.kubernetes.io/finalizer"
+	finalizerSnapshot    = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
+	finalizerClone       = "provisioner.storage.kubernetes.io/cloning-protection"
+
+	annDeletionSecret = "volume.kubernetes.io/provisioner-deletion-secret-name"
+)
+
 // deleteHop: a claim or volume that was asked to go is gone.
 func deleteHop(v *View) Hop {
-	if v.Claim == nil || v.Claim.DeletionTimestamp == nil {
+	switch {
+	case v.Claim != nil && v.Claim.DeletionTimestamp != nil:
+		return v.openHop(v.Claim.DeletionTimestamp.Time, normalTeardown, v.claimObject(), "the claim is being deleted")
+	case v.PV == nil || v.Pod != nil:
 		return skippedHop("")
 	}
-	return v.openHop(v.Claim.DeletionTimestamp.Time, normalTeardown, v.claimObject(), "the claim is being deleted")
+	if v.goingPV() {
+		v.ahead(func() {
+			v.attachments()
+			if s := v.sidecar(provisionerSidecar); s.Pod != nil && v.deleteTrouble() == nil {
+				v.lacks(s.Pod)
+			}
+		})
+	}
+	o := ref(v.PV)
+	released := v.PV.Status.Phase == corev1.VolumeReleased
+	switch t := v.deleteTrouble(); {
+	case t != nil && (released || v.PV.DeletionTimestamp != nil || v.PV.Status.Phase == corev1.VolumeFailed):
+		return v.troubledHop(t, v.settled(t), "DeleteVolume fails")
+	case v.PV.DeletionTimestamp != nil:
+		return v.openHop(v.PV.DeletionTimestamp.Time, normalTeardown, o, "the volume is being deleted")
+	case released && v.PV.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
+		return v.openHop(v.releasedSince(), normalTeardown, o, "released, and to be deleted")
+	case released:
+		return Hop{Status: StatusWaiting, Since: moment(v.releasedSince()), Object: &o, Note: "released and retained", reached: true}
+	case v.PV.Status.Phase == corev1.VolumeFailed:
+		return Hop{Status: StatusStuck, Object: &o, Note: "Failed: " + v.PV.Status.Message, reached: true}
+	}
+	return skippedHop("")
 }
 
-var deleteCauses = []Cause{}
+// releasedSince is when the volume lost its claim: its own field (since 1.28), else what is known of its last pod.
+func (v *View) releasedSince() time.Time {
+	if t := v.PV.Status.LastPhaseTransitionTime; t != nil {
+		return t.Time
+	}
+	return v.freedSince()
+}
+
+// deleteTrouble is the provisioner's error in force of deleting the volume.
+func (v *View) deleteTrouble() *trouble {
+	if v.PV == nil {
+		return nil
+	}
+	events, _ := v.volumeEvents()
+	t := troubleIn(events, func(r report) bool { return r.Reason == "VolumeFailedDelete" }, nil)
+	if t == nil && v.PV.Status.Phase == corev1.VolumeFailed && v.PV.Status.Message != "" {
+		since := v.releasedSince()
+		t = &trouble{Text: v.PV.Status.Message, Since: since, At: since, Count: errorSettledCount, Evidence: fact(ref(v.PV), "status.message", v.PV.Status.Message, since)}
+	}
+	return t
+}
+
+// deleteWords are drivers' and the provisioner's words when a volume cannot be deleted.
+var deleteWords = []signature{
+	sig("delete/rbac", `is forbidden: User "system:serviceaccount:`),
+	sig("delete/still-attached", `persistentvolume \S+ is still attached to node`),
+	sig("delete/has-snapshots", `(has|have|with|existing|dependent|contains?|from|of) .{0,40}snapshots?\b|snapshots? .{0,40}(exist|depend|in use|not deleted|still)|have snapshots|dependent (clones?|children|volumes?|images?)|has (children|clones|dependents)|linked clones?|(child|parent) (volume|clone|image)|is (a )?parent of|volume has children|cloned? .{0,30}(depend|exist)`),
+	sig("delete/secret-missing", `secrets? .{0,80}(not found|is empty|are empty|missing|not provided|does not exist)|provided secret is empty|(failed|unable|error|cannot) .{0,20}(get|getting|fetch|find) .{0,30}secret|missing .{0,30}(secret|user ?id|credentials?)|secret(s)? (is|are) (required|missing|empty|nil)|no (secret|credential)s? (given|provided|found)|stripping admin|missing ID field '\w+' in secrets`),
+	sig("delete/permission", `UnauthorizedOperation|AccessDenied|access denied|AuthorizationFailed|AuthFailure|not authorized|Unauthorized|\b401\b|\b403\b|forbidden|PERMISSION_DENIED|PermissionDenied|permission denied|operation not permitted|does not have (authorization|permission)|(invalid|expired|wrong) (token|credential|client secret|api key|access key)|(token|credential|session)s? (has |have |is |are )?(expired|invalid)|ExpiredToken|InvalidClientTokenId|invalid_client|NotAuthenticated|authentication (failed|required)|incorrect user name or password|code = Unauthenticated|SignatureDoesNotMatch`),
+}
+
+// goingPV: the volume itself was asked to go, by its policy or by somebody.
+func (v *View) goingPV() bool {
+	return v.PV != nil && (v.PV.DeletionTimestamp != nil || v.PV.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&
+		(v.PV.Status.Phase == corev1.VolumeReleased || v.PV.Status.Phase == corev1.VolumeFailed))
+}
+
+// goingClaim: the claim was asked to go.
+func (v *View) goingClaim() bool { return v.Claim != nil && v.Claim.DeletionTimestamp != nil }
+
+// deleting is what is asked to go where the chain stops at delete: the claim first, and since when.
+func (v *View) deleting() (o Object, since time.Time, finalizers []string) {
+	switch {
+	case v.goingClaim():
+		return v.claimObject(), v.Claim.DeletionTimestamp.Time, v.Claim.Finalizers
+	case v.PV.DeletionTimestamp != nil:
+		return ref(v.PV), v.PV.DeletionTimestamp.Time, v.PV.Finalizers
+	}
+	return ref(v.PV), v.releasedSince(), v.PV.Finalizers
+}
+
+// deleteFinding begins a finding about a deletion that does not end.
+func (v *View) deleteFinding(why string, ev ...Evidence) Finding {
+	o, since, finalizers := v.deleting()
+	f := Finding{Why: why, Evidence: ev}
+	if !since.IsZero() && (v.goingClaim() || v.PV.DeletionTimestamp != nil) {
+		f.Evidence = append(f.Evidence, fact(o, "metadata.deletionTimestamp", since.UTC().Format(time.RFC3339), since))
+	} else {
+		f.Evidence = append(f.Evidence, fact(o, "status.phase", string(v.PV.Status.Phase), since))
+	}
+	if len(finalizers) > 0 {
+		f.Evidence = append(f.Evidence, fact(o, "metadata.finalizers", strings.Join(finalizers, ", "), time.Time{}))
+	}
+	v.asHop(&f)
+	return f
+}
+
+func deleteInUse(v *View) (Finding, Truth) {
+	if !v.at(HopDelete) || !v.goingClaim() {
+		return Finding{}, No
+	}
+	users, known := v.consumers(v.Namespace, v.ClaimName)
+	var holding []*corev1.Pod
+	for _, p := range users {
+		vol := volumeOfClaim(p, v.ClaimName)
+		if p.Spec.NodeName != "" && !(finished(p) && vol.Ephemeral != nil) { // podUsesPVCForDeletion of the pvc-protection controller
+			holding = append(holding, p)
+		}
+	}
+	if len(holding) == 0 {
+		return Finding{}, min(known.not(), Unknown)
+	}
+	var who []string
+	ended := true
+	for _, p := range holding {
+		who = append(who, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, p.Status.Phase))
+		ended = ended && finished(p)
+	}
+	f := v.deleteFinding(fmt.Sprintf("Claim %s/%s was asked to go and is kept as long as a pod names it: %s.", v.Namespace, v.ClaimName, strings.Join(who, ", ")))
+	for _, p := range holding {
+		f.Evidence = append(f.Evidence, fact(ref(p), "status.phase", string(p.Status.Phase)+", uses the claim", p.CreationTimestamp.Time))
+	}
+	f.Confidence, f.Status, f.Until = Certain, StatusStuck, nil
+	look := v.look("See the pods and who owns them", "-n", v.Namespace, "get", "pods", "-o", "wide")
+	if v.PV != nil && v.PV.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		f.Fix = append(f.Fix, v.look("To keep the data when the claim goes, set the volume's policy to Retain first", "patch", "pv", v.PV.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`))
+	}
+	if !ended {
+		f.Why += " A deletion cannot be taken back; the claim goes as soon as the pods do."
+		f.Fix = append(f.Fix, look, say("Stop the pods through their owner (scale it to zero) when the claim may go."))
+		return f, Yes
+	}
+	words := []string{"-n", v.Namespace, "delete", "pod"}
+	for _, p := range holding {
+		words = append(words, p.Name)
+	}
+	f.Fix = append(f.Fix, look, v.act(DangerDisruptive, "the pods have ended, as the step before shows, and nobody needs their logs", "Delete the pods that have ended; the claim goes with the last of them", words...))
+	return f, Yes
+}
+
+func deleteRetained(v *View) (Finding, Truth) {
+	if !v.at(HopDelete) || v.goingClaim() || v.PV == nil || v.PV.DeletionTimestamp != nil || v.PV.Status.Phase != corev1.VolumeReleased || v.PV.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		return Finding{}, No
+	}
+	was := "its claim"
+	if r := v.PV.Spec.ClaimRef; r != nil {
+		was = "claim " + r.Namespace + "/" + r.Name
+	}
+	f := Finding{Status: StatusOK, Confidence: Certain, Evidence: []Evidence{fact(ref(v.PV), "spec.persistentVolumeReclaimPolicy", "Retain", time.Time{}), fact(ref(v.PV), "status.phase", "Released", v.releasedSince())},
+		Why: fmt.Sprintf("Volume %s is kept on purpose: its policy is Retain, and %s, which it belonged to, is gone. Nothing is deleted and no other claim gets it.", v.PV.Name, was)}
+	f.Fix = []Step{v.look("See its handle", "get", "pv", v.PV.Name, "-o", "yaml"),
+		say("To use it again, clear spec.claimRef.uid and resourceVersion so that a new claim of the same name can have it, or make a new PersistentVolume with the same handle. To drop it, delete the volume in the backend and then this object.")}
+	return f, Yes
+}
+
+func deleteStillAttached(v *View) (Finding, Truth) {
+	if !v.at(HopDelete) || v.goingClaim() || !v.goingPV() {
+		return Finding{}, No
+	}
+	held, known := v.holders()
+	h, t := firstHolder(held, known, func(h holder) Truth { return truth(!h.leaving()) })
+	if h == nil {
+		return Finding{}, t
+	}
+	f := v.deleteFinding(fmt.Sprintf("Volume %s is to be deleted and is still attached to node %s: the provisioner waits until the VolumeAttachment is gone, and nobody has asked for that.", v.PV.Name, h.Name),
+		fact(ref(h.At), "spec.nodeName", h.Name, h.At.CreationTimestamp.Time))
+	if t := v.deleteTrouble(); t != nil {
+		f.Evidence = append(f.Evidence, t.Evidence)
+	}
+	f.Confidence = Certain
+	if h.Ready == No {
+		f.Why += fmt.Sprintf(" Node %s does not answer.", h.Name)
+		f.Evidence = append(f.Evidence, h.Why)
+		f.Fix = v.freeFromDead(h)
+		return f, Yes
+	}
+	f.Fix = append([]Step{v.look("See the attachment", "get", "volumeattachment", h.At.Name, "-o", "yaml"),
+		say("A restart of the kube-controller-manager makes it read all attachments again; it then asks for the detach of those that nobody needs. That is the safe way.")}, v.deleteAttachment(h.At.Name, h.Name)...)
+	return f, Yes
+}
+
+func deleteHasSnapshots(v *View) (Finding, Truth) {
+	if !v.at(HopDelete) {
+		return Finding{}, No
+	}
+	o, _, finalizers := v.deleting()
+	bySnapshot, byClone := slices.Contains(finalizers, finalizerSnapshot), slices.Contains(finalizers, finalizerClone)
+	t := v.deleteTrouble()
+	said := t != nil && !v.goingClaim() && told(deleteWords, t.Text) == "delete/has-snapshots"
+	if !bySnapshot && !byClone && !said {
+		return Finding{}, No
+	}
+	names, ev := v.snapshotsOf()
+	clones, cloneEv := v.clonesOf(byClone || said)
+	what := cmp.Or(strings.Join(append(names, clones...), ", "), "ones that are not in the cluster")
+	if !said {
+		kind := "a snapshot that is being cut"
+		if byClone {
+			kind = "a clone that is being made"
+		}
+		f := v.deleteFinding(fmt.Sprintf("%s %s was asked to go and is kept by %s of it: %s.", o.Kind, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), kind, what), append(ev, cloneEv...)...)
+		f.Confidence = Certain
+		f.Fix = []Step{v.look("See the snapshots and clones, and what they wait for", "-n", v.Namespace, "get", "volumesnapshots,pvc", "-o", "wide"),
+			say("Let the snapshot or clone get ready, or delete it if nobody needs it: the claim goes then. Ask about the snapshot itself when it does not get ready.")}
+		return f, Yes
+	}
+	_, words := grpc(t.Text)
+	f := v.deleteFinding(fmt.Sprintf("The backend does not delete volume %s as long as snapshots or clones of it exist: %s. %s says: %s", v.PV.Name, what, v.Driver, words), append([]Evidence{t.Evidence}, append(ev, cloneEv...)...)...)
+	f.Status, f.Confidence = v.settled(t), Likely
+	f.Fix = []Step{v.look("See the snapshots", "get", "volumesnapshots", "-A", "-o", "wide"),
+		say("Delete the snapshots and clones when nobody needs them; the volume is then deleted by itself. To keep them, set the volume's reclaim policy to Retain: it stays in the backend."),
+		v.look("Keep the volume, as long as its snapshots are needed", "patch", "pv", v.PV.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)}
+	return f, Yes
+}
+
+// snapshotsOf are the snapshots of the claim, or of the volume's handle, by name.
+func (v *View) snapshotsOf() ([]string, []Evidence) {
+	claim, namespace := v.ClaimName, v.Namespace
+	if v.PV != nil && v.PV.Spec.ClaimRef != nil {
+		claim, namespace = v.PV.Spec.ClaimRef.Name, v.PV.Spec.ClaimRef.Namespace
+	}
+	var names []string
+	var ev []Evidence
+	if namespace != "" {
+		all, _ := list[*snapshotv1.VolumeSnapshot](v.world, inSnapshots, snapshot.Query{Namespace: namespace})
+		for _, s := range all {
+			if s.Spec.Source.PersistentVolumeClaimName != nil && *s.Spec.Source.PersistentVolumeClaimName == claim {
+				state := "not ready"
+				if s.Status != nil && s.Status.ReadyToUse != nil && *s.Status.ReadyToUse {
+					state = "ready"
+				}
+				names, ev = append(names, "snapshot "+s.Namespace+"/"+s.Name), append(ev, fact(ref(s), "spec.source.persistentVolumeClaimName", claim+" ("+state+")", s.CreationTimestamp.Time))
+			}
+		}
+	}
+	contents, _ := list[*snapshotv1.VolumeSnapshotContent](v.world, inContents, snapshot.Query{})
+	for _, c := range contents {
+		name := "snapshot " + c.Spec.VolumeSnapshotRef.Namespace + "/" + c.Spec.VolumeSnapshotRef.Name
+		if c.Spec.Source.VolumeHandle != nil && v.Handle != "" && *c.Spec.Source.VolumeHandle == v.Handle && c.Spec.Driver == v.Driver && !slices.Contains(names, name) {
+			names, ev = append(names, name), append(ev, fact(ref(c), "spec.source.volumeHandle", v.Handle, c.CreationTimestamp.Time))
+		}
+	}
+	return names, ev
+}
+
+// clonesOf are the claims that are made from the claim.
+func (v *View) clonesOf(asked bool) ([]string, []Evidence) {
+	if !asked || v.Namespace == "" {
+		return nil, nil
+	}
+	claim := v.ClaimName
+	if v.PV != nil && v.PV.Spec.ClaimRef != nil {
+		claim = v.PV.Spec.ClaimRef.Name
+	}
+	all, _ := list[*corev1.PersistentVolumeClaim](v.world, inClaims, snapshot.Query{Namespace: v.Namespace})
+	var names []string
+	var ev []Evidence
+	for _, c := range all {
+		if d := c.Spec.DataSource; d != nil && d.Kind == "PersistentVolumeClaim" && d.Name == claim {
+			names, ev = append(names, "clone "+c.Namespace+"/"+c.Name), append(ev, fact(ref(c), "spec.dataSource", claim, c.CreationTimestamp.Time))
+		}
+	}
+	return names, ev
+}

@@ -68,13 +68,21 @@ var madeVolume = regexp.MustCompile(`Successfully provisioned volume (\S+)`)
 
 // unschedulable is what the scheduler says of the pod, in full.
 func (v *View) unschedulable() string {
-	if v.Pod == nil {
-		return ""
-	}
-	if c := podCondition(v.Pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+	if c := v.unscheduled(); c != nil {
 		return c.Message
 	}
 	return ""
+}
+
+// unscheduled is the pod's PodScheduled condition while it has no node.
+func (v *View) unscheduled() *corev1.PodCondition {
+	if v.Pod == nil {
+		return nil
+	}
+	if c := podCondition(v.Pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+		return c
+	}
+	return nil
 }
 
 var bindCauses = []Cause{{

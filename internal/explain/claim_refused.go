@@ -74,6 +74,10 @@ func denial(v *View) (*trouble, Truth) {
 	if !v.at(HopProvision, HopBind, HopSchedule) || v.bound() {
 		return nil, Yes
 	}
+	if c := v.unscheduled(); c != nil && told(deniedWords, c.Message) != "" { // the scheduler may not write its choice on the claim
+		since := c.LastTransitionTime.Time
+		return &trouble{Text: c.Message, Since: since, At: since, Count: 1, Source: "scheduler", Evidence: fact(ref(v.Pod), "status.conditions[PodScheduled]", c.Message, since)}, Yes
+	}
 	events, known := v.claimEvents()
 	return provisionFailures(events), known
 }

@@ -90,10 +90,14 @@ func (v *View) sidecar(kind sidecarKind) sidecar {
 		if v.taken.Sub(renewed) > normalUntouched {
 			s.Works, s.Proof = No, Certain
 			s.Why = fmt.Sprintf("the lease %s of %s was last renewed %s ago", name, kind.Name, ago(v.taken.Sub(renewed)))
+			v.sidecarDown(&s)
 			return s
 		}
 		s.Works, s.Proof, s.Why = Yes, Certain, fmt.Sprintf("the lease %s is fresh", name)
 		return s
+	}
+	if leasesKnown == Yes {
+		v.sidecarWorkloads(kind) // asked for beside the pods, it saves a round
 	}
 	pods, podsKnown := v.sidecarPods(kind)
 	for _, p := range pods {
@@ -125,8 +129,71 @@ func (v *View) sidecar(kind sidecarKind) sidecar {
 	case leasesKnown == Yes && podsKnown == Yes:
 		s.Works, s.Proof = No, Possible
 		s.Why = fmt.Sprintf("there is no lease %s and no pod with %s is to be seen", name, kind.Name)
+		v.sidecarDown(&s)
 	}
 	return s
+}
+
+// sidecarDown adds why a sidecar that does not work does not: its container's state, or the Deployment or StatefulSet that
+// has no pods.
+func (v *View) sidecarDown(s *sidecar) {
+	pods, _ := v.sidecarPods(s.Kind)
+	for _, p := range pods {
+		s.Present = true
+		if works, why, ev := containerWorks(p, sidecarContainer(p.Spec.Containers, s.Kind).Name); !works {
+			s.Pod, s.Why, s.Evidence = p, s.Why+"; "+why, append(s.Evidence, ev)
+			return
+		}
+	}
+	if len(pods) > 0 {
+		return
+	}
+	workloads, _ := v.sidecarWorkloads(s.Kind)
+	for _, w := range workloads {
+		if w.ready == 0 {
+			s.Present, s.Proof = true, Certain
+			s.Why += fmt.Sprintf("; %s wants %d pods and has none ready", w.object, w.wanted)
+			s.Evidence = append(s.Evidence, fact(w.object, "spec.replicas", fmt.Sprintf("%d, ready %d", w.wanted, w.ready), time.Time{}))
+			return
+		}
+	}
+}
+
+// workload is a Deployment or StatefulSet that should run a sidecar of the driver.
+type workload struct {
+	object        Object
+	wanted, ready int32
+}
+
+// sidecarWorkloads are the Deployments and StatefulSets with the sidecar that name the driver, or that are called like its
+// node plugin and stand beside it.
+func (v *View) sidecarWorkloads(kind sidecarKind) ([]workload, Truth) {
+	var out []workload
+	daemons, _ := v.daemonSets()
+	mine := func(o snapshot.Object, spec *corev1.PodSpec) bool {
+		return sidecarContainer(spec.Containers, kind) != nil && (namesDriver(spec, v.Driver) || slices.ContainsFunc(daemons, func(d *appsv1.DaemonSet) bool {
+			return d.Namespace == o.GetNamespace() && alikeNames(o.GetName(), d.Name)
+		}))
+	}
+	replicas := func(n *int32) int32 {
+		if n == nil {
+			return 1 // the API server's default
+		}
+		return *n
+	}
+	deployments, a := list[*appsv1.Deployment](v.world, inDeployments, snapshot.Query{})
+	for _, d := range deployments {
+		if mine(d, &d.Spec.Template.Spec) {
+			out = append(out, workload{ref(d), replicas(d.Spec.Replicas), d.Status.ReadyReplicas})
+		}
+	}
+	sets, b := list[*appsv1.StatefulSet](v.world, inStatefulSets, snapshot.Query{})
+	for _, d := range sets {
+		if mine(d, &d.Spec.Template.Spec) {
+			out = append(out, workload{ref(d), replicas(d.Spec.Replicas), d.Status.ReadyReplicas})
+		}
+	}
+	return out, a.and(b)
 }
 
 func renewedAt(l *coordinationv1.Lease) time.Time {
@@ -247,30 +314,30 @@ func nameByte(b byte) bool {
 }
 
 // sidecarPods are the pods of the driver that hold the sidecar: in the namespaces of its node plugin, those that name the
-// driver, else those that share the beginning of their name with the DaemonSet, else the only one there.
+// driver, else those that share the beginning of their name with the DaemonSet, else the only one there. Where these have
+// none, those of a Deployment or StatefulSet elsewhere.
 func (v *View) sidecarPods(kind sidecarKind) ([]*corev1.Pod, Truth) {
-	sets, known := v.daemonSets()
-	if known == Unknown && len(sets) == 0 {
+	sets, all := v.daemonSets()
+	if all == Unknown && len(sets) == 0 {
 		return nil, Unknown
 	}
 	var out []*corev1.Pod
-	all := known
 	seen := map[string]bool{}
-	for _, d := range sets {
-		if seen[d.Namespace] {
-			continue
+	look := func(namespace string, alike func(p *corev1.Pod) bool) {
+		if seen[namespace] {
+			return
 		}
-		seen[d.Namespace] = true
-		pods, podsKnown := list[*corev1.Pod](v.world, inPods, snapshot.Query{Namespace: d.Namespace})
-		all = all.and(podsKnown)
-		var named, alike, rest []*corev1.Pod
+		seen[namespace] = true
+		pods, known := list[*corev1.Pod](v.world, inPods, snapshot.Query{Namespace: namespace})
+		all = all.and(known)
+		var named, like, rest []*corev1.Pod
 		for _, p := range pods {
 			switch {
 			case finished(p) || sidecarContainer(p.Spec.Containers, kind) == nil:
 			case namesDriver(&p.Spec, v.Driver):
 				named = append(named, p)
-			case alikeNames(p.Name, d.Name):
-				alike = append(alike, p)
+			case alike(p):
+				like = append(like, p)
 			default:
 				rest = append(rest, p)
 			}
@@ -278,11 +345,22 @@ func (v *View) sidecarPods(kind sidecarKind) ([]*corev1.Pod, Truth) {
 		switch {
 		case len(named) > 0:
 			out = append(out, named...)
-		case len(alike) > 0:
-			out = append(out, alike...)
+		case len(like) > 0:
+			out = append(out, like...)
 		case len(rest) == 1:
 			out = append(out, rest...)
 		}
+	}
+	for _, d := range sets {
+		look(d.Namespace, func(p *corev1.Pod) bool { return alikeNames(p.Name, d.Name) })
+	}
+	if len(out) > 0 || all == Unknown {
+		return out, all
+	}
+	workloads, known := v.sidecarWorkloads(kind)
+	all = all.and(known)
+	for _, w := range workloads {
+		look(w.object.Namespace, func(p *corev1.Pod) bool { return strings.HasPrefix(p.Name, w.object.Name+"-") })
 	}
 	return out, all
 }

@@ -60,7 +60,11 @@ func provisionHop(v *View) Hop {
 				status = StatusStuck
 			}
 		}
-		h := v.troubledHop(t, status, "CreateVolume fails")
+		note := "CreateVolume fails"
+		if t.Source == pvController {
+			note = "kube-controller-manager cannot hand it to its provisioner"
+		}
+		h := v.troubledHop(t, status, note)
 		if onlySlow(t) && status == StatusWaiting {
 			h.Until = moment(t.Since.Add(normalProvisionSlow))
 		}

@@ -209,7 +209,7 @@ long is not to be seen any more.
 To be sure: only "already exists" or Aborted is said. The driver's log has the first call.
 
 Do not make the claim again in a hurry: the half-made volume then stays behind in the backend.`,
-	Match: said("provision/operation-pending", provisionError, provisionWords, func(v *View, t *trouble) Finding {
+	Match: saidOr("provision/operation-pending", callWithoutEnd, func(v *View, t *trouble) Finding {
 		f := v.refused(t, fmt.Sprintf("Driver %s says that an earlier call for this volume still runs: %s", v.Driver, driverSays(t)),
 			say("Find the first call in the log of the driver's controller, and whether the backend is making the volume."))
 		f.Fix = append(f.Fix, v.controllerLogs()...)
@@ -252,6 +252,9 @@ func (v *View) refused(t *trouble, why string, fix ...Step) Finding {
 	}
 	if code, _ := grpc(t.Text); slices.Contains(provenBy[told(provisionWords, t.Text)], code) {
 		f.Confidence = Certain
+	}
+	if n := len(t.Earlier); n > 0 && t.Earlier[n-1].Message != t.Text { // what the later calls say, which only wait for this one
+		f.Evidence = append(f.Evidence, t.Earlier[n-1].evidence())
 	}
 	if class, known := v.class(); known == Yes {
 		f.Evidence = append(f.Evidence, fact(ref(class), "provisioner", class.Provisioner, time.Time{}))
@@ -328,7 +331,7 @@ func provisioning(v *View) (Finding, Truth) {
 	if known == Unknown {
 		return Finding{}, Unknown
 	}
-	f := v.asBlock(Finding{Confidence: Likely, Why: fmt.Sprintf("Provisioner %s was asked for the volume %s ago, and that is within the time that is normal.", v.Driver, ago(v.age(v.provisionSince(events))))})
+	f := v.asBlock(Finding{Confidence: Likely, Why: fmt.Sprintf("Provisioner %s was asked for the volume %s ago, and that is within its normal time.", v.Driver, ago(v.age(v.provisionSince(events))))})
 	if t != nil {
 		f.Why = fmt.Sprintf("Provisioner %s is making the volume since %s; its calls end before that is done, which is normal for %s: %s", v.Driver, ago(v.age(t.Since)), ago(normalProvisionSlow), driverSays(t))
 		f.Evidence = []Evidence{t.Evidence}
@@ -563,6 +566,26 @@ func sidecarName(s sidecar) string {
 	return s.Kind.Name
 }
 
+// callWithoutEnd: the provisioner took the claim up and said no more, neither success nor error.
+func callWithoutEnd(v *View) (Finding, Truth) {
+	if !v.at(HopProvision) || !v.unprovisioned() || v.hop(HopProvision).Status != StatusStuck {
+		return Finding{}, No
+	}
+	events, known := v.claimEvents()
+	last := v.lastSpoke(events)
+	if known == Unknown || last.IsZero() || provisionFailures(events) != nil || v.sourceRef() != nil {
+		return Finding{}, min(known.not(), Unknown)
+	}
+	f := v.asBlock(Finding{Confidence: Possible, Rest: true, Why: fmt.Sprintf("The provisioner of %s took claim %s/%s up, said so last %s ago, and neither success nor an error since: its call to the driver has not ended.", v.Driver, v.Namespace, v.ClaimName, ago(v.age(last)))})
+	for _, r := range events {
+		if r.Last.Equal(last) {
+			f.Evidence = append(f.Evidence, r.evidence())
+		}
+	}
+	f.Fix = append(v.controllerLogs(), say("See in the backend whether the volume is being made. The provisioner's --timeout says when a call is given up."))
+	return f, Yes
+}
+
 func notActedOn(v *View) (Finding, Truth) {
 	if !v.at(HopProvision) || v.Driver == "" || !v.unprovisioned() || v.hop(HopProvision).Status == StatusWaiting {
 		return Finding{}, No
@@ -571,7 +594,7 @@ func notActedOn(v *View) (Finding, Truth) {
 	if v.hop(HopProvision).Status == StatusUnknown {
 		return Finding{}, Unknown
 	}
-	if last := v.lastSpoke(events); known == Unknown || v.taken.Sub(last) < normalProvision || v.provisionTrouble(events) != nil {
+	if known == Unknown || v.provisionerSpoke(events) {
 		return Finding{}, min(known.not(), Unknown)
 	}
 	s := v.provisioner()

@@ -109,6 +109,18 @@ status: {replicas: 0}`},
 		{"only an old call is said to run", []string{immediate, annotated(claim("c", "2h", asks), handed), csidriver(d, ""), lease("d-example-com", "4s"),
 			failing("c", "50m", "1m", 20, `rpc error: code = Aborted desc = an operation with the given Volume ID pvc-1 already exists`)},
 			pvc("c"), "stuck", "provision/operation-pending", ""},
+		{"a call that does not end", []string{immediate, annotated(claim("c", "30m", asks), handed), csidriver(d, ""), lease("d-example-com", "4s"),
+			event("PersistentVolumeClaim", "c", "Normal", "Provisioning", provisionerSays, "29m", "29m", 1, "External provisioner is provisioning volume")},
+			pvc("c"), "stuck", "provision/operation-pending", "29m"},
+		{"controller scaled to nothing", []string{immediate, annotated(claim("c", "30m", asks), handed), said, csidriver(d, ""), `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d-controller, namespace: csi}
+spec: {replicas: 0, selector: {}, template: {spec: {containers: [{name: csi-provisioner, image: csi-provisioner:v5}, {name: driver, args: [--name=d.example.com]}]}}}
+status: {replicas: 0}`},
+			pvc("c"), "stuck", "provision/provisioner-not-running", "wants 0 pods"},
+		{"the scheduler may not write on the claim", []string{late, claim("c", "30m", asks), csidriver(d, ""), node("n1", ""), csinode("n1", "{name: d.example.com, nodeID: n1}"),
+			waiting("p", "30m", `running PreBind plugin "VolumeBinding": binding volumes: admission webhook "guard.corp" denied the request: claims are frozen`, "c")},
+			pvc("c"), "stuck", "claim/denied", "guard.corp"},
 		{"refused once, seconds ago", []string{immediate, annotated(claim("c", "20s", asks), handed), csidriver(d, ""), lease("d-example-com", "4s"),
 			failing("c", "15s", "15s", 1, `rpc error: code = Internal desc = something odd`)},
 			pvc("c"), "waiting", "provision/backend-error", "something odd"},

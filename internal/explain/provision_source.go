@@ -162,6 +162,9 @@ func (v *View) explainTopology(f *Finding) {
 			f.Confidence = Certain
 			f.Why += fmt.Sprintf(" Node %s lacks the labels %s, which the driver registered as its topology.", node, strings.Join(missing, ", "))
 			f.Evidence = append(f.Evidence, fact(ref(n), "metadata.labels", "without "+strings.Join(missing, ", "), time.Time{}))
+		} else {
+			f.Why += fmt.Sprintf(" Node %s carries all labels that the driver registered as its topology by now.", node)
+			f.Fix = append(f.Fix, say("If the error goes on, csi-provisioner works with an old copy of the node: let its pod be made anew, and compare the versions of csi-provisioner and Kubernetes."))
 		}
 		f.Fix = append(f.Fix, v.look("Compare the node's labels with its CSINode", "get", "node/"+node, "csinode/"+node, "-o", "yaml"),
 			say("The labels come from the node plugin when it registers: restart the plugin's pod on that node, and see in its log whether it finds its zone."))

@@ -1,6 +1,9 @@
 package explain
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // provisionWords are the words of drivers, backends and csi-provisioner when a volume cannot be made. What names another
 // object stands before what a cloud answers, codes that fit everything last.
@@ -52,11 +55,15 @@ var provisionWords = []signature{
 // driverSays is the driver's own answer, without the prefixes of the provisioner.
 func driverSays(t *trouble) string {
 	_, words := grpc(t.Text)
+	words = failedPrefix.ReplaceAllString(words, "")
 	if words = strings.TrimSpace(words); strings.Count(words, `"`)%2 == 1 {
 		words = strings.TrimSuffix(words, `"`) // the answer stood in quotes
 	}
 	return words
 }
+
+// failedPrefix is what the provisioner's library puts before every error up to version 12.
+var failedPrefix = regexp.MustCompile(`(?i)^failed to provision volume with StorageClass "[^"]*": `)
 
 // sentence ends a text with a full stop, so that another can follow.
 func sentence(s string) string { return strings.TrimRight(s, ". ") + "." }

@@ -197,7 +197,7 @@ func (v *View) snapshotUnfit(f *Finding) string {
 		f.Confidence, f.Status, f.Until = Certain, StatusStuck, nil
 		if until := s.CreationTimestamp.Add(normalSnapshot); v.now.Before(until) {
 			f.Status, f.Until = StatusWaiting, moment(until)
-			return fmt.Sprintf("that snapshot is %s old and not ready yet, which is normal for %s", ago(v.age(s.CreationTimestamp.Time)), ago(normalSnapshot))
+			return fmt.Sprintf("that snapshot is %s old and not ready yet, which is normal up to %s", ago(v.age(s.CreationTimestamp.Time)), ago(normalSnapshot))
 		}
 		return fmt.Sprintf("that snapshot is not ready, %s after it was made", ago(v.age(s.CreationTimestamp.Time)))
 	}

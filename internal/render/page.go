@@ -147,5 +147,5 @@ func object(o explain.Object) string {
 	if o.Namespace != "" {
 		return o.Kind + " " + o.Namespace + "/" + o.Name
 	}
-	return o.Kind + " " + o.Name
+	return strings.TrimSpace(o.Kind + " " + o.Name)
 }

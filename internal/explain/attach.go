@@ -18,7 +18,7 @@ func attachHop(v *View) Hop {
 		return skippedHop("no pod uses it")
 	case v.Node == "" || !v.passed(HopClaim, HopProvision, HopBind):
 		return laterHop("")
-	case mounted(v.Pod):
+	case v.mounted():
 		return okHop("")
 	}
 	at, known := v.attachment(v.Node)

@@ -170,7 +170,7 @@ const lag = 256 << 20
 
 // lagging finds that the claim has what it asked for, and the mounted filesystem is smaller than its device.
 func (v *View) lagging() *nodeFacts {
-	if v.Pod == nil || !mounted(v.Pod) || v.growing() {
+	if !v.mounted() || v.growing() {
 		return nil
 	}
 	n, _ := v.atHand(v.Node)

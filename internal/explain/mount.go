@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
 // What stage, publish and start share: the error in force of mounting a volume into a pod, and whom it blames.
@@ -19,14 +21,47 @@ var publishWords = regexp.MustCompile(`MountVolume\.SetUp failed|MapVolume\.MapP
 
 // mountTrouble is the kubelet's error in force for the view's volume.
 func (v *View) mountTrouble() *trouble {
-	if v.Pod == nil || mounted(v.Pod) {
+	if v.Pod == nil {
 		return nil
 	}
+	var after time.Time
+	if mounted(v.Pod) {
+		if after = v.stopped(); after.IsZero() {
+			return nil
+		}
+	}
 	events, _ := v.podEvents()
-	return troubleIn(events, func(r report) bool {
-		return (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume") && (v.names(r.Message) || v.waitsFor(r.Message))
+	t := troubleIn(events, func(r report) bool {
+		return (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume") && r.Last.After(after) && (v.names(r.Message) || v.waitsFor(r.Message))
 	}, func(r report) bool { return r.Reason == "SuccessfulMountVolume" && v.names(r.Message) })
+	if t != nil && !after.IsZero() && v.taken.Sub(t.At) > recent {
+		return nil
+	}
+	return t
 }
+
+// stopped is when the last container of a pod that was mounted before ended, where none runs now: after a reboot of its node
+// the kubelet mounts all its volumes again. Zero: one runs, or the pod never ran.
+func (v *View) stopped() time.Time {
+	var last time.Time
+	if ready(v.Pod) || finished(v.Pod) {
+		return last
+	}
+	for _, s := range slices.Concat(v.Pod.Status.InitContainerStatuses, v.Pod.Status.ContainerStatuses) {
+		if s.State.Running != nil {
+			return time.Time{}
+		}
+		for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+			if t != nil && t.FinishedAt.After(last) {
+				last = t.FinishedAt.Time
+			}
+		}
+	}
+	return last
+}
+
+// mounted: the pod's volumes are, and the kubelet does not fail to mount this one again.
+func (v *View) mounted() bool { return v.Pod != nil && mounted(v.Pod) && v.mountTrouble() == nil }
 
 var unmounted = regexp.MustCompile(`(?:failed to process volumes|unmounted volumes)=\[([^\]]*)\]`)
 
@@ -48,7 +83,7 @@ func (v *View) waitsFor(message string) bool {
 // startTrouble is why the pod's containers do not run, in the words of the runtime or of a container that ended. Of several
 // containers the ones that mount the volume go first.
 func (v *View) startTrouble() *trouble {
-	if v.Pod == nil || !mounted(v.Pod) || ready(v.Pod) {
+	if !v.mounted() || ready(v.Pod) {
 		return nil
 	}
 	var found []*trouble
@@ -74,15 +109,55 @@ func (v *View) startTrouble() *trouble {
 	}
 	events, _ := v.podEvents()
 	said := troubleIn(events, func(r report) bool {
-		return r.Warning && (r.Reason == "Failed" || r.Reason == "FailedCreatePodSandBox" || r.Reason == "FailedMount" && v.names(r.Message))
+		return r.Warning && (r.Reason == "Failed" || r.Reason == "FailedCreatePodSandBox" || r.Reason == "Unhealthy" && told(containerWords, r.Message) != "")
 	}, func(r report) bool { return r.Reason == "Started" })
 	switch {
-	case said != nil && (len(found) == 0 || told(containerWords, found[0].Text) == ""):
+	case said != nil && (len(found) == 0 || v.containerTells(found[0]) == ""):
 		return said // the runtime's own words, where the container's status has none
 	case len(found) > 0:
 		return found[0]
 	}
 	return nil
+}
+
+// containerTells is the cause that a container's end or the runtime tells. What it says of another folder than the volume's is
+// not the volume's fault.
+func (v *View) containerTells(t *trouble) string {
+	cause := told(containerWords, t.Text)
+	switch cause {
+	case "start/read-only", "start/full", "start/mount-broken", "publish/permission", "stage/device-unreadable":
+		if strings.Contains(t.Evidence.Field, ".state.waiting") || t.Evidence.Field == "event Failed from kubelet" {
+			if !strings.Contains(t.Text, "/volumes/") && cause != "start/mount-broken" {
+				return "" // the runtime's own files
+			}
+			return cause
+		}
+		if paths := absolute.FindAllString(t.Text, -1); len(paths) > 0 && !slices.ContainsFunc(paths, v.inVolume) {
+			return ""
+		}
+		if cause == "start/read-only" && v.wantsReadOnly() {
+			return ""
+		}
+	}
+	return cause
+}
+
+var absolute = regexp.MustCompile(`(?:^|[\s"'=:(])(/[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]*)*)`)
+
+// inVolume: a path of a container lies in the view's volume.
+func (v *View) inVolume(p string) bool {
+	p = strings.TrimLeft(p, " \t\n\"'=:(")
+	if v.Volume == nil {
+		return false
+	}
+	for _, c := range slices.Concat(v.Pod.Spec.InitContainers, v.Pod.Spec.Containers) {
+		for _, m := range c.VolumeMounts {
+			if at := strings.TrimSuffix(m.MountPath, "/"); m.Name == v.Volume.Name && (p == at || strings.HasPrefix(p, at+"/")) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // containersOf are the pod's containers that mount a volume.
@@ -151,8 +226,14 @@ func (v *View) blamed() (*blame, Truth) {
 		return nil, No
 	}
 	b := &blame{Cause: v.tells(t), Trouble: t, Facts: n, Confidence: Likely, Evidence: []Evidence{t.Evidence}}
+	if slow := b.Cause == "stage/operation-pending" || b.Cause == "stage/timeout"; slow {
+		v.firstReason(b)
+	}
 	if known == Unknown && (b.Cause == "" || vague[b.Cause]) {
 		return nil, Unknown
+	}
+	if v.failing() && v.settled(t) == StatusWaiting && b.Cause != "" {
+		v.soon(b)
 	}
 	return b, Yes
 }
@@ -160,9 +241,69 @@ func (v *View) blamed() (*blame, Truth) {
 // tells is the cause that the words of an error tell where the chain stops.
 func (v *View) tells(t *trouble) string {
 	if v.at(HopStart) {
-		return told(containerWords, t.Text)
+		return v.containerTells(t)
 	}
-	return v.mountTells(t.Text)
+	cause := v.mountTells(t.Text)
+	if v.Driver != secretsStore {
+		return cause
+	}
+	switch cause { // a store of secrets mounts neither device nor share: what it refuses or lacks is what is published
+	case "stage/permission":
+		return "publish/permission"
+	case "stage/secret-missing":
+		if told(kubeletWords, t.Text) == "" {
+			return "publish/object-missing"
+		}
+	}
+	return cause
+}
+
+// firstReason looks for why the first call of several does not end: an earlier error since the last success, then the lines of
+// the driver's log.
+func (v *View) firstReason(b *blame) {
+	better := func(text string) string {
+		cause := v.mountTells(text)
+		hop := (Cause{ID: cause}).Hop()
+		if cause == "" || hop != HopStage && hop != HopPublish && hop != HopStart || cause == "stage/operation-pending" || cause == "stage/timeout" {
+			return ""
+		}
+		return cause
+	}
+	for _, r := range slices.Backward(b.Trouble.Earlier) {
+		if cause := better(r.Message); cause != "" {
+			first := *b.Trouble
+			first.Text = r.Message
+			b.Cause, b.Trouble, b.Evidence = cause, &first, append([]Evidence{r.evidence()}, b.Evidence...)
+			return
+		}
+	}
+	v.ahead(func() { // logs are a bonus: that they were not read is no gap
+		for _, p := range v.plugin(v.Node).Pods {
+			logs, _ := list[*snapshot.LogExcerpt](v.world, inLogs, snapshot.Query{Namespace: p.Namespace, Name: p.Name})
+			for _, l := range logs {
+				for _, line := range slices.Backward(l.Lines) {
+					if cause := better(line.Text); cause != "" && b.Trouble.Since.Sub(line.At) < normalMount {
+						first := *b.Trouble
+						first.Text = line.Text
+						o := Object{"Pod", p.Namespace, p.Name}
+						b.Cause, b.Trouble, b.Evidence = cause, &first, append(b.Evidence, fact(o, "log of "+l.Container, line.Text, line.At))
+						return
+					}
+				}
+			}
+		}
+	})
+}
+
+// soon turns an error that has not settled into what it is until then: the kubelet is still trying.
+func (v *View) soon(b *blame) {
+	until := b.Trouble.Since.Add(errorSettled)
+	b.Proven, b.Status, b.Until = true, StatusWaiting, &until
+	b.Why = fmt.Sprintf("The kubelet of node %s tries to mount volume %s for pod %s since %s, and will try again by itself; it said so far: %s", v.Node, v.volumeName(), v.say("POD"), ago(v.age(b.Trouble.Since)), plainWords(b.Trouble.Text))
+	b.Cause = "start/in-progress"
+	if v.at(HopStage) {
+		b.Cause = "stage/in-progress"
+	}
 }
 
 // vague are causes whose words have several reasons that the node's report tells apart.

@@ -19,7 +19,7 @@ func publishHop(v *View) Hop {
 	switch {
 	case v.Pod == nil:
 		return skippedHop("no pod uses it")
-	case mounted(v.Pod):
+	case v.mounted():
 		return v.silentHop(HopPublish)
 	case !v.passed(HopClaim, HopProvision, HopBind, HopSchedule, HopRegister, HopAttach, HopStage):
 		return laterHop("")
@@ -374,7 +374,7 @@ func (v *View) userOnNode(namespace, claim string) *corev1.Pod {
 
 func fixNotStaged(v *View, b *blame) []Step {
 	steps := []Step{onNode(v.Node, "see what is mounted for the volume", "findmnt", "-o", "TARGET,SOURCE,MAJ:MIN,FSTYPE")}
-	if v.Pod != nil && mounted(v.Pod) {
+	if v.mounted() {
 		steps = append(steps, saveFirst(v, b))
 	}
 	return append(steps, say("Delete the pod and let its owner make it anew after the driver's plugin on the node runs: the kubelet then unmounts and stages the volume again. If it goes on, restart the driver's plugin on the node (not for FUSE mounts inside it)."), v.pluginLogs())

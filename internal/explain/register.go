@@ -28,7 +28,7 @@ func registerHop(v *View) Hop {
 		return skippedHop("no CSI driver")
 	case v.Node == "":
 		return laterHop("")
-	case v.Pod != nil && mounted(v.Pod):
+	case v.mounted():
 		return okHop("")
 	}
 	o := Object{Kind: "CSINode", Name: v.Node}

@@ -15,7 +15,7 @@ import (
 // silent finds what is wrong under a pod whose volume was mounted: a wrong, dead or full mount that no event tells of. It asks
 // nothing: it looks where a report lies in the input. Nil also where the report does not show the pod's volume.
 func (v *View) silent() *blame {
-	if v.Pod == nil || v.Driver == "" && v.pvKnown != Unknown || finished(v.Pod) || !mounted(v.Pod) {
+	if v.Pod == nil || v.Driver == "" && v.pvKnown != Unknown || finished(v.Pod) || !v.mounted() {
 		return nil
 	}
 	n, _ := v.atHand(v.Node)

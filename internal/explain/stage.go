@@ -5,7 +5,7 @@ func stageHop(v *View) Hop {
 	switch {
 	case v.Pod == nil:
 		return skippedHop("no pod uses it")
-	case mounted(v.Pod):
+	case v.mounted():
 		return v.silentHop(HopStage)
 	case !v.passed(HopClaim, HopProvision, HopBind, HopSchedule, HopRegister, HopAttach):
 		return laterHop("")

@@ -14,7 +14,7 @@ import (
 func fixWrongDevice(v *View, b *blame) []Step {
 	steps := []Step{onNode(v.Node, "compare the mounted device with the serial or WWID of each volume", "lsblk", "-o", "NAME,MAJ:MIN,SIZE,SERIAL,WWN,MOUNTPOINTS"),
 		onNode(v.Node, "see where the links lead", "ls", "-l", "/dev/disk/by-id")}
-	if b.Facts != nil && b.Trouble == nil || v.Pod != nil && mounted(v.Pod) {
+	if v.mounted() {
 		return append(steps, say("Stop the pods that use the two volumes (scale their owners to 0) before more is written to the wrong one, and keep a copy of what is on the device now."),
 			say("When the volume is unmounted and detached from the node, let the pod start again: it is mounted from its own device then. Check the data of both volumes."))
 	}

@@ -16,7 +16,7 @@ func startHop(v *View) Hop {
 		return skippedHop("no pod uses it")
 	case finished(v.Pod):
 		return okHop(string(v.Pod.Status.Phase))
-	case !mounted(v.Pod):
+	case !v.mounted():
 		return laterHop("")
 	}
 	if h := v.silentHop(HopStart); h.Status != StatusOK || ready(v.Pod) {

@@ -56,6 +56,8 @@ func attachHop(v *View) Hop {
 		return okHop("")
 	case known == Yes && at.Status.AttachError != nil && v.cured(at):
 		return v.openHop(at.Status.AttachError.Time.Time, attacherBackoff, o, "the driver has registered since the last try")
+	case known == Yes && at.Status.AttachError != nil && notRegistered.MatchString(at.Status.AttachError.Message) && !v.passed(HopRegister):
+		return laterHop("the attacher waits for the driver on the node")
 	case known == Yes && at.Status.AttachError != nil:
 		t := v.attachTrouble(at)
 		return v.troubledHop(t, v.settled(t), "ControllerPublishVolume fails")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
 
@@ -46,6 +47,10 @@ func provisionHop(v *View) Hop {
 			return Hop{Status: StatusWaiting, Since: moment(created), Object: &o, Note: "waits for a pod that uses the claim", reached: true}
 		case v.Pod.Spec.NodeName != "":
 			return Hop{Status: StatusStuck, Since: moment(created), Object: &o, Note: "nobody chooses a node for a pod that was placed by hand", reached: true}
+		}
+		// After a refusal the provisioner takes the chosen node back, so that the scheduler can try another one.
+		if t := v.provisionTrouble(events); t != nil && v.schedulerWasRefused() {
+			return v.troubledHop(t, v.settled(t), "CreateVolume fails")
 		}
 		return Hop{Status: StatusWaiting, Since: moment(created), Object: &o, Note: "waits for the scheduler to choose a node"}
 	}
@@ -100,6 +105,14 @@ const pvController = "persistentvolume-controller" // the source of kube-control
 // provisionFailures are the errors since the last success.
 func provisionFailures(events []report) *trouble {
 	return troubleIn(events, func(r report) bool { return r.Reason == "ProvisioningFailed" }, func(r report) bool { return r.Reason == "ProvisioningSucceeded" })
+}
+
+var bindingFailed = regexp.MustCompile(`binding volumes: (provisioning failed|context deadline exceeded)|selectedNode annotation reset`)
+
+// schedulerWasRefused: the last thing the scheduler says of the pod is that the volume could not be made on the chosen node.
+func (v *View) schedulerWasRefused() bool {
+	c := podCondition(v.Pod, corev1.PodScheduled)
+	return c != nil && bindingFailed.MatchString(c.Message)
 }
 
 // provisionTrouble is the error in force of making the volume.

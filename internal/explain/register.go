@@ -26,6 +26,8 @@ func registerHop(v *View) Hop {
 		return unknownHop(&Object{Kind: "PersistentVolume", Name: v.volumeName()}, "the volume could not be read, so its driver is not known")
 	case v.Driver == "":
 		return skippedHop("no CSI driver")
+	case v.Node == "" && v.Pod == nil:
+		return skippedHop("no pod uses it")
 	case v.Node == "":
 		return laterHop("")
 	case v.mounted():
@@ -448,7 +450,7 @@ func registerNotRegistered(v *View) (Finding, Truth) {
 	f := v.pluginFinding(v.Node, fmt.Sprintf("Pod %s/%s of the driver %s runs on node %s, and the kubelet there has no registration of the driver.", pod.Namespace, pod.Name, v.Driver, v.Node),
 		fact(ref(pod), "status.phase", string(pod.Status.Phase), pod.CreationTimestamp.Time))
 	f.Fix = append([]Step{v.look("See whether the registrar was ever asked by the kubelet, and what it says", "-n", pod.Namespace, "logs", pod.Name, "-c", registrar(pod), "--tail=50")},
-		append([]Step{onNode(v.Node, "see what the kubelet says of the registration", "journalctl", "-u", "kubelet", "--since=-1h", "-g", "RegisterPlugin|plugins_registry")}, v.restartPlugin(v.Node)[1:]...)...)
+		append([]Step{onNode(v.Node, "see what the kubelet says of the registration", "journalctl", "-u", "kubelet", "--since=1 hour ago", "-g", "RegisterPlugin|plugins_registry")}, v.restartPlugin(v.Node)[1:]...)...)
 	if why, ev := registrarFault(pod); why != "" {
 		f.Why += " " + why
 		f.Evidence, f.Confidence = append(f.Evidence, ev), Likely

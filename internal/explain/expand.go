@@ -53,7 +53,11 @@ func (v *View) atNode() bool {
 	case corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible:
 		return true
 	}
-	return claimCondition(v.Claim, corev1.PersistentVolumeClaimFileSystemResizePending) != nil
+	if claimCondition(v.Claim, corev1.PersistentVolumeClaimFileSystemResizePending) != nil {
+		return true
+	}
+	asked, has := v.sizes()
+	return v.resizeState() == "" && v.PV != nil && asked.Cmp(has) > 0 && asked.Cmp(v.PV.Spec.Capacity[corev1.ResourceStorage]) <= 0
 }
 
 // wantedAttributes is the VolumeAttributesClass that the claim asks for.

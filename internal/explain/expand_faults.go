@@ -192,6 +192,9 @@ func nodeExpandFailed(v *View) (Finding, Truth) {
 			f.Confidence, f.Fix = Certain, v.fixNodeExpand()
 			return f, Yes
 		}
+		if v.at(HopExpand) && t == nil && known == Yes && v.atNode() && v.mounted() && v.hop(HopExpand).Status == StatusStuck {
+			return v.silentGrowth(), Yes
+		}
 		return Finding{}, min(known.not(), Unknown)
 	}
 	f := v.sizeFinding(fmt.Sprintf("%s. The disk has grown, and growing the filesystem on node %s fails: %s", v.grows(), cmp.Or(v.Node, t.Evidence.Object.Name), plainWords(t.Text)))
@@ -199,6 +202,20 @@ func nodeExpandFailed(v *View) (Finding, Truth) {
 	f.Evidence = append(f.Evidence, t.Evidence)
 	f.Fix = v.fixNodeExpand()
 	return f, Yes
+}
+
+// silentGrowth: the disk has grown, a pod uses the volume, and the kubelet of its node neither grows the filesystem nor says why.
+func (v *View) silentGrowth() Finding {
+	f := v.sizeFinding(fmt.Sprintf("%s. The disk has grown, and the kubelet of node %s has not grown the filesystem in %s, though pod %s uses it, and says nothing of it.", v.grows(), v.Node, ago(v.age(v.expansionSince())), v.say("POD")))
+	f.Rest, f.Confidence, f.Fix = true, Possible, v.fixNodeExpand()
+	if n, known := v.probed(v.Node); known == Yes {
+		if d := n.driver(v.Driver); d != nil && d.Node != nil && d.Node.Capabilities != nil && !slices.Contains(d.Node.Capabilities, "EXPAND_VOLUME") {
+			f.Why = strings.TrimSuffix(f.Why, ", and says nothing of it.") + ": the driver on the node cannot expand volumes."
+			f.Evidence = append(f.Evidence, n.seen("drivers["+v.Driver+"].node.capabilities", strings.Join(d.Node.Capabilities, ", ")))
+			f.Confidence, f.Rest = Certain, false
+		}
+	}
+	return f
 }
 
 func (v *View) fixNodeExpand() []Step {

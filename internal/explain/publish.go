@@ -260,12 +260,21 @@ func helperPod(v *View) (Finding, Truth) {
 	if b == nil {
 		return Finding{}, known
 	}
-	if b.Proven || b.Cause != "publish/helper-pod-not-running" {
+	var helper *corev1.Pod
+	switch {
+	case b.Proven || v.at(HopStart):
+		return Finding{}, No
+	case b.Cause == "publish/helper-pod-not-running":
+		helper = v.helper(b.Trouble.Text)
+	case b.Cause == "stage/timeout" || b.Cause == "stage/operation-pending" || b.Cause == "":
+		if helper = v.helperOf(); helper == nil {
+			return Finding{}, No
+		}
+	default:
 		return Finding{}, No
 	}
 	f := Finding{Status: v.settled(b.Trouble), Evidence: b.Evidence,
 		Why: fmt.Sprintf("The driver %s waits on node %s for the pod that serves volume %s: %s", v.Driver, v.Node, v.volumeName(), plainWords(b.Trouble.Text))}
-	helper := v.helper(b.Trouble.Text)
 	if helper == nil {
 		f.Fix = []Step{v.look("Look for the driver's helper pods", "get", "pods", "-A", "-o", "wide", "--field-selector", "status.phase!=Running"), v.pluginLogs(), say("Let the helper pod run; the kubelet tries again by itself.")}
 		return f, Yes
@@ -324,6 +333,34 @@ func (v *View) helper(text string) *corev1.Pod {
 	for _, p := range pods {
 		if p.Name == name && (namespace == "" || p.Namespace == namespace) && p.UID != v.Pod.UID {
 			return p
+		}
+	}
+	return nil
+}
+
+// helperOf finds a pod that serves the view's volume and does not run, where the driver only says that it waits: its name, or an
+// annotation of it, has the volume's name in it. Pods without a node are looked at too.
+func (v *View) helperOf() *corev1.Pod {
+	if v.PV == nil {
+		return nil
+	}
+	var here, nowhere []*corev1.Pod
+	v.ahead(func() {
+		here, _ = list[*corev1.Pod](v.world, inPods, snapshot.Query{Fields: "spec.nodeName=" + v.Node})
+		nowhere, _ = list[*corev1.Pod](v.world, inPods, snapshot.Query{Fields: "spec.nodeName="})
+	})
+	for _, p := range append(here, nowhere...) {
+		if p.UID == v.Pod.UID || volumeOfClaim(p, v.ClaimName) != nil && p.Namespace == v.Namespace || finished(p) && p.Status.Phase == corev1.PodSucceeded {
+			continue
+		}
+		serves := names(p.Name, v.PV.Name) || strings.Contains(p.Name, v.PV.Name)
+		for _, value := range p.Annotations {
+			serves = serves || names(value, v.Handle) && len(v.Handle) >= minIdentity
+		}
+		for _, c := range p.Spec.Containers {
+			if works, _, _ := containerWorks(p, c.Name); serves && !works {
+				return p
+			}
 		}
 	}
 	return nil

@@ -162,6 +162,9 @@ func (v *View) volumeName() string {
 	if v.Volume != nil {
 		return v.Volume.Name
 	}
+	if v.At != nil && v.At.Spec.Source.PersistentVolumeName != nil {
+		return *v.At.Spec.Source.PersistentVolumeName
+	}
 	return ""
 }
 

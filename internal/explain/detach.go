@@ -30,9 +30,6 @@ func detachHop(v *View) Hop {
 		}
 		return v.openHop(at.DeletionTimestamp.Time, normalAttach, ref(at), "being detached from node "+at.Spec.NodeName)
 	}
-	if v.At != nil {
-		return skippedHop("")
-	}
 	held, heldKnown := v.holders()
 	for _, h := range held {
 		if v.goes() {
@@ -270,7 +267,7 @@ func waitingForceDetach(v *View) (Finding, Truth) {
 	switch {
 	case v.at(HopAttach):
 		held, known = v.heldElsewhere()
-	case v.at(HopDetach) && v.At == nil:
+	case v.at(HopDetach):
 		held, known = v.holders()
 	default:
 		return Finding{}, No

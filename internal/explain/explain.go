@@ -177,6 +177,9 @@ func (a *answer) examine(v *View) {
 		o := v.claimObject()
 		c.Claim = &o
 	}
+	if v.At != nil {
+		c.Node = v.At.Spec.NodeName
+	}
 	if v.Pod != nil {
 		o := ref(v.Pod)
 		c.Pod = &o

@@ -46,6 +46,9 @@ func (v *View) exclusive() bool {
 // holders are the nodes other than the view's that hold its volume, by name. Yes: these are all.
 func (v *View) holders() ([]holder, Truth) {
 	all, known := v.attachments()
+	if v.At != nil {
+		all, known = []*storagev1.VolumeAttachment{v.At}, Yes
+	}
 	users, usersKnown := v.consumers(v.Namespace, v.ClaimName)
 	var out []holder
 	for _, at := range all {

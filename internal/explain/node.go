@@ -17,8 +17,8 @@ func (a *answer) node(name string) {
 	pods, podsKnown := list[*corev1.Pod](a.world, inPods, snapshot.Query{Fields: "spec.nodeName=" + name})
 	csiNode, csiKnown := a.csiNode(name)
 	drivers, _ := list[*storagev1.CSIDriver](a.world, inDrivers, snapshot.Query{})
-	attachments, _ := list[*storagev1.VolumeAttachment](a.world, inAttachments, snapshot.Query{})
-	_, known := a.world.node(name)
+	attachments, attachmentsKnown := list[*storagev1.VolumeAttachment](a.world, inAttachments, snapshot.Query{})
+	node, known := a.world.node(name)
 	a.Missing = known == No
 	if known == Unknown {
 		a.unseen(snapshot.Query{Resource: inNodes.Resource, Name: name})
@@ -26,15 +26,14 @@ func (a *answer) node(name string) {
 	if known != Yes {
 		return
 	}
-	for resource, known := range map[string]Truth{inPods.Resource: podsKnown, inCSINodes.Resource: csiKnown} {
-		if known == Unknown {
-			a.Verdict = Worst(a.Verdict, VerdictUndetermined)
-			q := snapshot.Query{Resource: resource, Name: name}
-			if resource == inPods.Resource {
-				q = snapshot.Query{Resource: resource, Fields: "spec.nodeName=" + name}
-			}
-			a.gap(q)
-		}
+	if podsKnown == Unknown {
+		a.unseen(snapshot.Query{Resource: inPods.Resource, Fields: "spec.nodeName=" + name})
+	}
+	if csiKnown == Unknown {
+		a.unseen(snapshot.Query{Resource: inCSINodes.Resource, Name: name})
+	}
+	if attachmentsKnown == Unknown {
+		a.unseen(snapshot.Query{Resource: inAttachments.Resource})
 	}
 	if ok, condition := a.nodeReady(name); ok == No {
 		since := "never was"
@@ -58,6 +57,8 @@ func (a *answer) node(name string) {
 			hop.Note = strings.TrimPrefix(fmt.Sprintf("%s; %d of %d volumes attached", hop.Note, slots[driver], *entry.Allocatable.Count), "; ")
 		}
 	}
+	a.leftOn(node, attachments, pods)
+	a.orphansOn(name)
 	sortByCreation(pods)
 	for _, p := range pods {
 		if finished(p) && p.DeletionTimestamp == nil || ready(p) && p.DeletionTimestamp == nil {

@@ -491,13 +491,13 @@ func orphanedPodDir(v *View) (Finding, Truth) {
 		if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return string(p.UID) == o.PodUID }) || o.Mounts == 0 && o.Entries == 0 {
 			continue
 		}
-		if podsKnown != Yes {
-			return Finding{}, Unknown
-		}
 		what := fmt.Sprintf("%d mounts and %d entries", o.Mounts, o.Entries)
 		f := Finding{Status: StatusDegraded, Confidence: Certain,
 			Why:      fmt.Sprintf("On node %s the folder %s of a pod that does not exist any more still holds %s.", v.Node, o.Path, what),
 			Evidence: []Evidence{fact(Object{Kind: "NodeReport", Name: v.Node}, "orphans["+o.PodUID+"]", what, r.CollectedAt)}}
+		if podsKnown != Yes {
+			f.Confidence = Likely // the report's word alone
+		}
 		table, _ := mountinfo.Parse(r.Mountinfo)
 		for _, m := range table.Below(o.Path) {
 			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: v.Node}, "mountinfo", m.Mountpoint+" is mounted from "+m.Source, r.CollectedAt))

@@ -2,6 +2,8 @@ package explain
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -62,8 +64,62 @@ func (a *answer) goneVolume(name string) {
 	}
 }
 
-// attachmentAlone asks about an attachment whose volume has no chain of its own.
+// attachmentAlone asks about an attachment by itself: its volume has no chain, or another node is asked about.
 func (a *answer) attachmentAlone(at *storagev1.VolumeAttachment) {
-	v := &View{world: a.world, At: at, Driver: at.Spec.Attacher, pvKnown: No, Node: at.Spec.NodeName, only: []HopName{HopDetach}}
+	v := &View{world: a.world, At: at, Driver: at.Spec.Attacher, pvKnown: No, only: []HopName{HopDetach}}
+	if name := at.Spec.Source.PersistentVolumeName; name != nil {
+		v.PV, v.pvKnown = a.volumeNamed(*name)
+	}
+	if v.PV != nil {
+		v.Driver, v.Handle = source(v.PV)
+		if r := v.PV.Spec.ClaimRef; r != nil {
+			v.Namespace, v.ClaimName = r.Namespace, r.Name
+		}
+	}
 	a.examine(v)
+}
+
+// leftOn asks about the attachments to a node that are being deleted, and about those of volumes that its kubelet does not list in
+// use and that no pod of it needs.
+func (a *answer) leftOn(node *corev1.Node, attachments []*storagev1.VolumeAttachment, pods []*corev1.Pod) {
+	inUse := map[string]bool{} // by the attachment's computed name: no volume has to be read for it
+	for _, u := range node.Status.VolumesInUse {
+		if driver, handle, ok := strings.Cut(strings.TrimPrefix(string(u), "kubernetes.io/csi/"), "^"); ok {
+			inUse[attachmentName(handle, driver, node.Name)] = true
+		}
+	}
+	for _, at := range attachments {
+		if at.Spec.NodeName != node.Name || at.Spec.Source.PersistentVolumeName == nil {
+			continue
+		}
+		if at.DeletionTimestamp == nil {
+			if inUse[at.Name] || a.age(at.CreationTimestamp.Time) < normalAttach {
+				continue
+			}
+			if pv, known := a.volumeNamed(*at.Spec.Source.PersistentVolumeName); known == Unknown || pv != nil && usedBy(pv, pods) {
+				continue
+			}
+		}
+		a.attachmentAlone(at)
+	}
+}
+
+// usedBy: one of the pods uses the volume's claim and is not finished.
+func usedBy(pv *corev1.PersistentVolume, pods []*corev1.Pod) bool {
+	r := pv.Spec.ClaimRef
+	return r != nil && slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
+		return p.Namespace == r.Namespace && !finished(p) && volumeOfClaim(p, r.Name) != nil
+	})
+}
+
+// orphansOn asks about folders of pods that are gone, where the node's report is in the input.
+func (a *answer) orphansOn(node string) {
+	found := false
+	a.ahead(func() {
+		r, _ := a.report(node)
+		found = r != nil && len(r.Orphans) > 0
+	})
+	if found {
+		a.examine(&View{world: a.world, Node: node, only: []HopName{HopUnpublish}})
+	}
 }

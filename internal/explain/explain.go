@@ -301,6 +301,9 @@ func (a *answer) finish() {
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(order(x), order(y)))
 	})
+	if len(a.Findings) > 1 { // one volume of a pod is at fault: that the others are not is no finding
+		a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool { return f.Cause == "start/not-the-volume" })
+	}
 	for i := range a.Findings {
 		f := &a.Findings[i]
 		if f.Evidence == nil {

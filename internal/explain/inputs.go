@@ -43,6 +43,7 @@ var (
 	inBindings     = Input{"clusterrolebindings.rbac.authorization.k8s.io", []string{"list"}, "which roles a sidecar has"}
 	// Objects of vendors are kept as they are; each is read only where a cause asks for it by name.
 	inTickets         = Input{"volumeattachments.longhorn.io", []string{"get"}, "who else holds a Longhorn volume to its node"}
+	inCeph            = Input{"cephclusters.ceph.rook.io", []string{"list"}, "whether the Ceph cluster behind a volume is well"}
 	inProviderClasses = Input{"secretproviderclasses.secrets-store.csi.x-k8s.io", []string{"get"}, "what a secrets-store volume asks for"}
 	inReports         = Input{Resource: "nodereports.csidoctor.dev", Why: "the node's sockets, mounts and devices"}
 	inLogs            = Input{Resource: "logexcerpts.csidoctor.dev", Why: "lines of the driver's logs"}
@@ -51,7 +52,7 @@ var (
 // Inputs is the table.
 var Inputs = []Input{inClaims, inVolumes, inPods, inNodes, inEvents, inNamespaces, inQuotas, inLimitRanges, inClasses, inAttachments,
 	inDrivers, inCSINodes, inCapacities, inAttributes, inLeases, inDaemonSets, inDeployments, inStatefulSets, inReplicaSets, inJobs,
-	inCronJobs, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inTickets, inProviderClasses, inReports, inLogs}
+	inCronJobs, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inTickets, inProviderClasses, inCeph, inReports, inLogs}
 
 // group splits a resource into its API group and plural.
 func (in Input) group() (group, plural string) {

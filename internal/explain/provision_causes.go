@@ -194,12 +194,7 @@ stands between it and the driver's controller.
 To be sure: the first call's DeadlineExceeded or the network error; later calls often only say that an operation already runs.
 
 Restarting the driver does not help before the backend answers, and may leave half-made volumes.`,
-	Match: said("provision/backend-unreachable", provisionError, provisionWords, func(v *View, t *trouble) Finding {
-		f := v.refused(t, fmt.Sprintf("Driver %s gets no answer from its backend in time: %s", v.Driver, driverSays(t)),
-			say("See whether the storage backend is healthy (its own status, for Ceph HEALTH and the placement groups), and whether the driver's controller pod reaches it: DNS, firewall, proxy, certificate."))
-		f.Fix = append(f.Fix, v.controllerLogs()...)
-		return f
-	}),
+	Match: backendUnreachable,
 }, {
 	ID:    "provision/operation-pending",
 	Title: "An earlier CreateVolume of this claim still runs",
@@ -285,6 +280,29 @@ func (v *View) controllerLogs() []Step {
 		return []Step{v.look("Find the driver's controller by its lease", "get", "leases", "-A", "--field-selector", "metadata.name="+provisionerSidecar.Lease(v.Driver))}
 	}
 	return []Step{v.look("The driver's log", "logs", s.Pod.Name, "-n", s.Pod.Namespace, "--all-containers", "--since", "1h")}
+}
+
+func backendUnreachable(v *View) (Finding, Truth) {
+	t, known := provisionError(v)
+	if t == nil {
+		return Finding{}, min(known.not(), Unknown)
+	}
+	word := told(provisionWords, t.Text)
+	sick, ev := "", []Evidence(nil)
+	if word == "provision/backend-unreachable" || word == "provision/operation-pending" {
+		sick, ev = v.sickBackend()
+	}
+	if word != "provision/backend-unreachable" && sick == "" {
+		return Finding{}, No
+	}
+	f := v.refused(t, fmt.Sprintf("Driver %s gets no answer from its backend in time: %s", v.Driver, driverSays(t)),
+		say("See whether the storage backend is healthy (its own status, for Ceph HEALTH and the placement groups), and whether the driver's controller pod reaches it: DNS, firewall, proxy, certificate."))
+	f.Evidence = append(append([]Evidence{t.Evidence}, ev...), f.Evidence...)
+	if sick != "" {
+		f.Confidence, f.Why = Likely, sentence(f.Why)+" "+sick+"."
+	}
+	f.Fix = append(f.Fix, v.controllerLogs()...)
+	return f, Yes
 }
 
 func waitingForConsumer(v *View) (Finding, Truth) {

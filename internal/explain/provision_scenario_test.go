@@ -109,6 +109,12 @@ status: {replicas: 0}`},
 		{"only an old call is said to run", []string{immediate, annotated(claim("c", "2h", asks), handed), csidriver(d, ""), lease("d-example-com", "4s"),
 			failing("c", "50m", "1m", 20, `rpc error: code = Aborted desc = an operation with the given Volume ID pvc-1 already exists`)},
 			pvc("c"), "stuck", "provision/operation-pending", ""},
+		{"an old call, and the backend's own object says why", []string{strings.ReplaceAll(immediate, d, "rook-ceph.rbd.csi.ceph.com") + "\nparameters: {clusterID: rook-ceph}", annotated(claim("c", "2h", asks), "volume.kubernetes.io/storage-provisioner: rook-ceph.rbd.csi.ceph.com"), csidriver("rook-ceph.rbd.csi.ceph.com", ""), lease("rook-ceph-rbd-csi-ceph-com", "4s"),
+			strings.ReplaceAll(failing("c", "50m", "1m", 20, `rpc error: code = Aborted desc = an operation with the given Volume ID pvc-1 already exists`), d, "rook-ceph.rbd.csi.ceph.com"), `apiVersion: ceph.rook.io/v1
+kind: CephCluster
+metadata: {name: rook-ceph, namespace: rook-ceph}
+status: {phase: Ready, ceph: {health: HEALTH_WARN, details: {PG_AVAILABILITY: {severity: HEALTH_WARN, message: 64 pgs inactive}}}}`},
+			pvc("c"), "stuck", "provision/backend-unreachable", "64 pgs inactive"},
 		{"a call that does not end", []string{immediate, annotated(claim("c", "30m", asks), handed), csidriver(d, ""), lease("d-example-com", "4s"),
 			event("PersistentVolumeClaim", "c", "Normal", "Provisioning", provisionerSays, "29m", "29m", 1, "External provisioner is provisioning volume")},
 			pvc("c"), "stuck", "provision/operation-pending", "29m"},

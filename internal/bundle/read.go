@@ -199,4 +199,5 @@ func (r *reader) unread() {
 		}
 		return why != ""
 	})
+	s.Reindex()
 }

@@ -85,6 +85,7 @@ func Walk(ctx context.Context, src Source, first []snapshot.Query, ask func(*sna
 	w.s.Gaps = slices.DeleteFunc(w.s.Gaps, func(g snapshot.Gap) bool { return w.s.Covers(*g.Query) })
 	slices.SortFunc(w.s.Read, compareQueries)
 	slices.SortFunc(w.s.Gaps, func(a, b snapshot.Gap) int { return compareQueries(*a.Query, *b.Query) })
+	w.s.Reindex()
 	return w.s, w.stats, nil
 }
 

@@ -60,14 +60,16 @@ func (v *View) attachments() ([]*storagev1.VolumeAttachment, Truth) {
 }
 
 func (w *world) attachmentsOf(pv string) ([]*storagev1.VolumeAttachment, Truth) {
-	all, known := list[*storagev1.VolumeAttachment](w, inAttachments, snapshot.Query{})
-	var out []*storagev1.VolumeAttachment
-	for _, a := range all {
-		if a.Spec.Source.PersistentVolumeName != nil && *a.Spec.Source.PersistentVolumeName == pv {
-			out = append(out, a)
-		}
+	known := Unknown
+	if w.complete(snapshot.Query{Resource: inAttachments.Resource}, 0) {
+		known = Yes
 	}
-	return out, known
+	return grouped(w, inAttachments, "volume", func(a *storagev1.VolumeAttachment) []string {
+		if a.Spec.Source.PersistentVolumeName == nil {
+			return nil
+		}
+		return []string{*a.Spec.Source.PersistentVolumeName}
+	})[pv], known
 }
 
 // attachRequired: without a CSIDriver object attaching is required (pkg/volume/csi/csi_plugin.go skipAttach).

@@ -1,8 +1,6 @@
 package explain
 
 import (
-	"strings"
-
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
@@ -54,25 +52,39 @@ var Inputs = []Input{inClaims, inVolumes, inPods, inNodes, inEvents, inNamespace
 	inDrivers, inCSINodes, inCapacities, inAttributes, inLeases, inDaemonSets, inDeployments, inStatefulSets, inReplicaSets, inJobs,
 	inCronJobs, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inTickets, inProviderClasses, inCeph, inReports, inLogs}
 
-// group splits a resource into its API group and plural.
-func (in Input) group() (group, plural string) {
-	plural, group, _ = strings.Cut(in.Resource, ".")
-	return group, plural
-}
-
 // fetch is the one way to the facts. The bool says that the answer is complete: all that there is, perhaps nothing. What is
 // neither read nor a gap becomes wanted.
 func (w *world) fetch(q snapshot.Query) ([]snapshot.Object, bool) {
-	w.used[q] = true
 	found := w.facts.Select(q)
-	if w.facts.Covers(q) || q.Name != "" && len(found) > 0 {
-		return found, true
+	return found, w.complete(q, len(found))
+}
+
+// complete notes that a query was asked, and tells whether what was found is all.
+func (w *world) complete(q snapshot.Query, found int) bool {
+	w.used[q] = true
+	if q.Name != "" && found > 0 || w.facts.Covers(q) {
+		return true
 	}
 	if !w.facts.Tried(q) {
 		w.wanted[q] = true
 	}
 	w.unread[q] = true
-	return found, false
+	return false
+}
+
+// grouped are all objects of a kind by a key, worked out once for all answers from the same facts.
+func grouped[T snapshot.Object](w *world, in Input, name string, key func(T) []string) map[string][]T {
+	return snapshot.Memo(w.facts, in.Resource+" by "+name, func() map[string][]T {
+		out := map[string][]T{}
+		for _, o := range w.facts.Select(snapshot.Query{Resource: in.Resource}) {
+			if t, ok := o.(T); ok {
+				for _, k := range key(t) {
+					out[k] = append(out[k], t)
+				}
+			}
+		}
+		return out
+	})
 }
 
 // get finds one object: Yes with it, No when it is known not to exist.

@@ -49,7 +49,7 @@ func scheduleHop(v *View) Hop {
 	volumeFirst := !v.passed(HopClaim, HopProvision, HopBind)
 	failed := c != nil && c.Status == corev1.ConditionFalse
 	switch {
-	case failed && volumeFirst && schedulerEcho.MatchString(c.Message), volumeFirst && v.selectedNode() != "", v.claimGoes():
+	case failed && volumeFirst && (schedulerEcho.MatchString(c.Message) || bindingFailed.MatchString(c.Message)), volumeFirst && v.selectedNode() != "", v.claimGoes():
 		return laterHop("waits for the volume")
 	case !v.passed(HopClaim):
 		return laterHop("")

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -153,13 +154,20 @@ func (w *world) consumers(namespace, claim string) ([]*corev1.Pod, Truth) {
 	if claim == "" {
 		return nil, Yes
 	}
-	pods, all := list[*corev1.Pod](w, inPods, snapshot.Query{Namespace: namespace})
-	var out []*corev1.Pod
-	for _, p := range pods {
-		if volumeOfClaim(p, claim) != nil {
-			out = append(out, p)
-		}
+	all := Unknown
+	if w.complete(snapshot.Query{Resource: inPods.Resource, Namespace: namespace}, 0) {
+		all = Yes
 	}
+	byClaim := grouped(w, inPods, "claim", func(p *corev1.Pod) []string {
+		var claims []string
+		for i := range p.Spec.Volumes {
+			if claim := claimOfVolume(p, &p.Spec.Volumes[i]); claim != "" && !slices.Contains(claims, p.Namespace+"/"+claim) {
+				claims = append(claims, p.Namespace+"/"+claim)
+			}
+		}
+		return claims
+	})
+	out := slices.Clone(byClaim[namespace+"/"+claim])
 	sortByCreation(out)
 	return out, all
 }

@@ -32,6 +32,10 @@ type Snapshot struct {
 	Recorded bool
 
 	objects map[schema.GroupKind]map[types.NamespacedName]Object
+	indices map[schema.GroupKind]*index
+	memo    map[string]any
+	read    asked // of Read
+	gaps    asked // of Gaps
 }
 
 // Gap is an input that could not be read. Reasons: forbidden, failed, not-served, expired, not-probed, truncated,
@@ -172,6 +176,8 @@ func (s *Snapshot) Add(o Object) {
 		return
 	}
 	table[key] = o
+	delete(s.indices, gk)
+	s.memo = nil
 }
 
 // newer compares resourceVersions of one object, which are ordered numbers (Kubernetes 1.35 made that a promise).
@@ -198,19 +204,12 @@ func (s *Snapshot) Get(resource, namespace, name string) Object {
 func (s *Snapshot) Select(q Query) []Object {
 	var out []Object
 	for _, gk := range s.groupKindsOf(q.Resource) {
-		if q.Name != "" && q.Namespace != "" && q.Fields == "" && q.Labels == "" && gk.Kind != "LogExcerpt" {
-			if o, ok := s.objects[gk][types.NamespacedName{Namespace: q.Namespace, Name: q.Name}]; ok {
-				out = append(out, o)
-			}
-			continue
-		}
-		for _, o := range s.objects[gk] {
+		for _, o := range s.index(gk).candidates(q) {
 			if q.Matches(o) {
 				out = append(out, o)
 			}
 		}
 	}
-	sortObjects(out)
 	return out
 }
 
@@ -260,8 +259,17 @@ func (s *Snapshot) Len() int {
 // of which it has no object is unread, and a namespaced kind is read in the namespaces it has objects of: in all of them
 // when it has objects of two or more, since then one list went over all.
 func (s *Snapshot) Covers(q Query) bool {
-	for _, r := range s.Read {
-		if r.Includes(q) {
+	for ; s.read.n < len(s.Read); s.read.n++ {
+		s.read.add(s.Read[s.read.n], s.read.n)
+	}
+	if _, ok := s.read.exact[q]; ok {
+		return true
+	}
+	if _, ok := s.read.exact[q.normal()]; ok {
+		return true
+	}
+	for _, i := range s.read.lists[q.Resource] {
+		if s.Read[i].Includes(q) {
 			return true
 		}
 	}
@@ -269,11 +277,8 @@ func (s *Snapshot) Covers(q Query) bool {
 		return false
 	}
 	for _, gk := range s.groupKindsOf(q.Resource) {
-		namespaces := map[string]bool{}
-		for key := range s.objects[gk] {
-			namespaces[key.Namespace] = true
-		}
-		if namespaces[q.Namespace] || len(namespaces) > 1 || namespaces[""] {
+		ix := s.index(gk)
+		if len(ix.by["namespace="+q.Namespace]) > 0 || ix.namespaces > 1 || len(ix.by["namespace="]) > 0 {
 			return true
 		}
 	}
@@ -283,16 +288,22 @@ func (s *Snapshot) Covers(q Query) bool {
 // GapOf finds the gap that explains why a query was not answered: its own, else one of a query that includes it, or of the
 // whole resource. Nil when none does.
 func (s *Snapshot) GapOf(q Query) *Gap {
-	var wider *Gap
-	for i, g := range s.Gaps {
-		switch {
-		case g.Query != nil && *g.Query == q:
-			return &s.Gaps[i]
-		case g.Query != nil && g.Query.Includes(q) || g.Query == nil && g.Input == q.Resource:
-			wider = &s.Gaps[i]
+	for ; s.gaps.n < len(s.Gaps); s.gaps.n++ {
+		g := s.Gaps[s.gaps.n]
+		if g.Query == nil {
+			g.Query = &Query{Resource: g.Input}
+		}
+		s.gaps.add(*g.Query, s.gaps.n)
+	}
+	if i, ok := s.gaps.exact[q]; ok {
+		return &s.Gaps[i]
+	}
+	for _, i := range s.gaps.lists[q.Resource] {
+		if g := &s.Gaps[i]; g.Query == nil || g.Query.Includes(q) {
+			return g
 		}
 	}
-	return wider
+	return nil
 }
 
 // Tried tells whether a query was put and not answered. That a wider one was refused does not count: who may not list a

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -83,8 +82,8 @@ func Walk(ctx context.Context, src Source, first []snapshot.Query, ask func(*sna
 		w.gap(q, snapshot.Gap{Reason: "truncated", Detail: fmt.Sprintf("still wanted after %d rounds of questions", maxRounds), Remedy: "look at it with `" + kubectlGet(q) + "`"})
 	}
 	w.s.Gaps = slices.DeleteFunc(w.s.Gaps, func(g snapshot.Gap) bool { return w.s.Covers(*g.Query) })
-	slices.SortFunc(w.s.Read, compareQueries)
-	slices.SortFunc(w.s.Gaps, func(a, b snapshot.Gap) int { return compareQueries(*a.Query, *b.Query) })
+	slices.SortFunc(w.s.Read, snapshot.Query.Compare)
+	slices.SortFunc(w.s.Gaps, func(a, b snapshot.Gap) int { return a.Query.Compare(*b.Query) })
 	w.s.Reindex()
 	return w.s, w.stats, nil
 }
@@ -100,7 +99,7 @@ type walk struct {
 // not count: who may not list a kind may still get one object of it.
 func (w *walk) open(want []snapshot.Query) []snapshot.Query {
 	want = slices.Clone(want)
-	slices.SortFunc(want, compareQueries)
+	slices.SortFunc(want, snapshot.Query.Compare)
 	return slices.DeleteFunc(slices.Compact(want), func(q snapshot.Query) bool {
 		return w.s.Covers(q) || slices.ContainsFunc(w.s.Gaps, func(g snapshot.Gap) bool { return *g.Query == q })
 	})
@@ -113,7 +112,7 @@ func (w *walk) round(ctx context.Context, want []snapshot.Query) {
 		for _, q := range want {
 			included := slices.ContainsFunc(want, func(p snapshot.Query) bool {
 				// Of two that include each other (a get and its list by name) the first stays.
-				return p != q && p.Includes(q) && (!q.Includes(p) || compareQueries(p, q) < 0)
+				return p != q && p.Includes(q) && (!q.Includes(p) || p.Compare(q) < 0)
 			})
 			if included {
 				narrow = append(narrow, q)
@@ -185,9 +184,4 @@ func refused(q snapshot.Query) string {
 func (w *walk) gap(q snapshot.Query, g snapshot.Gap) {
 	g.Query, g.Input = &q, cmp.Or(g.Input, q.Resource)
 	w.s.Gaps = append(w.s.Gaps, g)
-}
-
-func compareQueries(a, b snapshot.Query) int {
-	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name),
-		strings.Compare(a.Fields, b.Fields), strings.Compare(a.Labels, b.Labels))
 }

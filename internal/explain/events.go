@@ -32,15 +32,29 @@ func (w *world) eventsOf(kind, namespace, name, uid string) ([]report, Truth) {
 	if where == "" {
 		where = "default" // events of cluster-scoped objects are kept there
 	}
-	events, all := list[*corev1.Event](w, inEvents, snapshot.Query{Namespace: where, Fields: "involvedObject.kind=" + kind + ",involvedObject.name=" + name})
+	q := snapshot.Query{Resource: inEvents.Resource, Namespace: where, Fields: "involvedObject.kind=" + kind + ",involvedObject.name=" + name}
+	all := Unknown
+	if w.complete(q, 0) {
+		all = Yes
+	}
+	key := q.String() + " " + uid // the same are asked for by many causes
+	if have, ok := w.reports[key]; ok {
+		return have, all
+	}
 	var out []report
-	for _, e := range events {
+	for _, o := range w.facts.Select(q) {
+		e, ok := o.(*corev1.Event)
+		if !ok {
+			continue
+		}
 		if got := string(e.InvolvedObject.UID); uid != "" && got != "" && got != uid && got != name { // kubelet names a node as its uid
 			continue
 		}
 		out = append(out, newReport(e))
 	}
 	sortReports(out)
+	out = slices.Clip(out)
+	w.reports[key] = out
 	return out, all
 }
 

@@ -19,7 +19,7 @@ const maxConsumers = 10
 // there are any the answer is provisional.
 func Explain(s *snapshot.Snapshot, t Target, o Options) (Diagnosis, Wanted) {
 	w := &world{facts: s, taken: s.TakenAt, now: cmp.Or(o.Now, s.TakenAt), kubectl: o.Kubectl, asked: t,
-		used: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, unread: map[snapshot.Query]bool{}, memo: map[string]string{}}
+		used: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, unread: map[snapshot.Query]bool{}, memo: map[string]string{}, reports: map[string][]report{}}
 	a := &answer{world: w, gaps: map[snapshot.Query]bool{}}
 	a.APIVersion, a.Kind, a.Target, a.TakenAt = APIVersion, "Diagnosis", t, s.TakenAt.UTC()
 	a.Chains, a.Findings, a.Gaps, a.Verdict = []Chain{}, []Finding{}, []Gap{}, VerdictHealthy
@@ -44,7 +44,7 @@ func sortedQueries(set map[snapshot.Query]bool) []snapshot.Query {
 	for q := range set {
 		out = append(out, q)
 	}
-	slices.SortFunc(out, func(a, b snapshot.Query) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(out, snapshot.Query.Compare)
 	return out
 }
 

@@ -18,10 +18,11 @@ type world struct {
 	kubectl []string
 	asked   Target
 
-	used   map[snapshot.Query]bool // every query that an accessor asked
-	wanted map[snapshot.Query]bool // neither read nor a gap
-	unread map[snapshot.Query]bool // met by what runs now: reset by scope
-	memo   map[string]string       // the causes that texts tell
+	used    map[snapshot.Query]bool // every query that an accessor asked
+	wanted  map[snapshot.Query]bool // neither read nor a gap
+	unread  map[snapshot.Query]bool // met by what runs now: reset by scope
+	memo    map[string]string       // the causes that texts tell
+	reports map[string][]report     // by object: what was said of it
 }
 
 // scope runs f and gives the queries that it met unread.

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -54,6 +55,12 @@ func (q Query) String() string {
 		fmt.Fprintf(&b, " with %s", sel)
 	}
 	return b.String()
+}
+
+// Compare orders queries by resource, then from wide to narrow.
+func (q Query) Compare(p Query) int {
+	return cmp.Or(strings.Compare(q.Resource, p.Resource), strings.Compare(q.Namespace, p.Namespace), strings.Compare(q.Name, p.Name),
+		strings.Compare(q.Fields, p.Fields), strings.Compare(q.Labels, p.Labels))
 }
 
 // Includes tells whether an answer to q also answers p. A get of a name and a list with metadata.name=name are the same.

@@ -40,6 +40,29 @@ func (v *View) mountTrouble() *trouble {
 	return t
 }
 
+// neighbourTrouble is the kubelet's error in force for another pod of the claim on the node: it mounts one volume for one pod at
+// a time, and says nothing to those that wait for their turn (operation_executor.go MountVolume).
+func (v *View) neighbourTrouble() *trouble {
+	for _, p := range v.neighbours() {
+		other := *v
+		other.Pod, other.Volume = p, volumeOfClaim(p, v.ClaimName)
+		if t := other.mountTrouble(); t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// neighbours are other pods of the claim on the view's node.
+func (v *View) neighbours() []*corev1.Pod {
+	if v.ClaimName == "" {
+		return nil
+	}
+	var pods []*corev1.Pod
+	v.ahead(func() { pods, _ = v.podsOfClaim() })
+	return slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return p.UID == v.Pod.UID || p.Spec.NodeName != v.Node })
+}
+
 // stopped is when the last container of a pod that was mounted before ended, where none runs now: after a reboot of its node
 // the kubelet mounts all its volumes again. Zero: one runs, or the pod never ran.
 func (v *View) stopped() time.Time {
@@ -199,6 +222,9 @@ func (v *View) blamed() (*blame, Truth) {
 	t := v.startTrouble()
 	if !v.at(HopStart) {
 		t = v.mountTrouble()
+		if t == nil && v.hop(v.block).Status == StatusStuck {
+			t = v.neighbourTrouble()
+		}
 	}
 	n, known := v.atHand(v.Node)
 	if t != nil || known == Unknown || v.hop(v.block).Status != StatusWaiting {
@@ -212,6 +238,7 @@ func (v *View) blamed() (*blame, Truth) {
 		for _, prove := range proofs {
 			if b := prove(v, n, t); b != nil {
 				b.Trouble, b.Facts, b.Proven = t, n, true
+				b.Status = cmp.Or(b.Status, StatusStuck) // the node shows it: trying again does not change it
 				if t != nil {
 					b.Evidence = append(b.Evidence, t.Evidence)
 				}

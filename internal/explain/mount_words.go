@@ -15,6 +15,7 @@ var kubeletWords = []signature{
 	sig("schedule/rwop-in-use", `ReadWriteOncePod access mode and is already in use`),
 	sig("bind/claimref-broken", `ClaimRef\.UID \S+ does not point to claim|nil pv\.Spec\.ClaimRef`),
 	sig("claim/pvc-missing", `failed to fetch PVC from API server|PVC is (being deleted|not bound)|has empty pvc\.Spec\.VolumeName`),
+	sig("start/not-the-volume", `has volumeMode (Block|Filesystem), but is specified in`),
 	sig("expand/node-failed", `failed while expanding volume|NodeExpandVolume failed|Expander\.NodeExpand`),
 	sig("publish/ephemeral-not-allowed", `volume mode "?Ephemeral"? not supported|failed to check volume lifecycle mode`),
 	sig("publish/selinux-conflict", `different SELinux label|conflicting SELinux labels`),

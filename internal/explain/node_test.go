@@ -163,6 +163,14 @@ func TestNodeFaults(t *testing.T) {
 			says(s, `exec: "mkfs.xfs": executable file not found in $PATH`)
 			kernel(r, "blk_update_request: I/O error, dev nvme2n1, sector 8")
 		}, "stuck", "stage/tool-missing"},
+		{"an option that the kernel does not know", fails, func(_ *snapshot.Snapshot, r *nodereport.NodeReport) {
+			kernel(r, "XFS (nvme2n1): unknown mount option [dax=sometimes].")
+		}, "stuck", "stage/bad-mount-options"},
+		{"held in another mount namespace", fails, func(s *snapshot.Snapshot, r *nodereport.NodeReport) {
+			says(s, "mount failed: exit status 32 Output: mount: /g: /dev/nvme2n1 already mounted or mount point busy.")
+			r.KernelLog = nil
+			r.Namespaces = []nodereport.Namespace{{Inode: 7, Processes: []nodereport.Process{{PID: 41, Comm: "agent"}}, Mountinfo: "9 8 259:4 / /host/g rw - xfs /dev/nvme2n1 rw"}}
+		}, "stuck", "stage/device-busy"},
 		{"nothing on the node tells", fails, func(_ *snapshot.Snapshot, r *nodereport.NodeReport) {
 			r.KernelLog = nil
 			device(r, "nvme2n1").Signature.Type = "xfs"

@@ -109,7 +109,10 @@ func (v *View) identities(driver, handle, pv, node string) []string {
 	v.ahead(func() {
 		if a, known := get[*storagev1.VolumeAttachment](v.world, inAttachments, "", attachmentName(handle, driver, node)); known == Yes {
 			for _, value := range a.Status.AttachmentMetadata {
-				all = append(all, strings.TrimPrefix(value, "/dev/disk/by-id/"))
+				id, isLink := strings.CutPrefix(value, "/dev/disk/by-id/")
+				if isLink || len(bare(id)) >= 12 && !strings.ContainsAny(id, "/ ") && strings.ContainsAny(id, "0123456789") {
+					all = append(all, id)
+				}
 			}
 		}
 	})
@@ -159,14 +162,21 @@ func carries(d *nodereport.Device, ids []string) bool {
 	return d.Kind == "drbd" && linkedTo(d, ids)
 }
 
-// linkedTo: a link whose name has the volume's identity leads to the device.
+// linkedTo: a link whose name ends in the volume's identity, or in a part of it, leads to the device. What goes on behind the
+// identity is another volume's: data and data-2.
 func linkedTo(d *nodereport.Device, ids []string) bool {
 	for _, l := range d.Links {
-		l = bare(strings.TrimPrefix(l, "/dev/"))
-		for _, id := range ids {
-			if strings.Contains(l, id) {
+		for end := range l {
+			rest := l[end:]
+			if rest != "" && rest[0] != '/' && !strings.HasPrefix(rest, "-part") {
+				continue
+			}
+			if head := bare(l[:end]); slices.ContainsFunc(ids, func(id string) bool { return strings.HasSuffix(head, id) }) {
 				return true
 			}
+		}
+		if head := bare(l); slices.ContainsFunc(ids, func(id string) bool { return strings.HasSuffix(head, id) }) {
+			return true
 		}
 	}
 	return false

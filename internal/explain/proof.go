@@ -14,7 +14,7 @@ import (
 // proofs are what the node's report can prove of a volume that is not mounted, or whose containers do not run, in the order in
 // which one explains the other. The error in force may be nil.
 var proofs = []func(*View, *nodeFacts, *trouble) *blame{
-	proveTask, proveOwnership, proveLink, proveStale, proveUnreadable, proveHolder, proveDuplicate, proveUnsupported, proveRefused,
+	proveTask, proveOwnership, proveLink, proveStale, proveUnreadable, proveHolder, proveDuplicate, proveOptions, proveUnsupported, proveRefused,
 	proveReadOnlyDevice, proveMismatch, proveCorrupt, proveServer, proveHost, proveNotStaged, proveFull, provePermission,
 }
 
@@ -155,13 +155,21 @@ func proveServer(v *View, n *nodeFacts, t *trouble) *blame {
 		if !v.during(l) || !serverSilent.in(l.Message) {
 			return false
 		}
-		return about(l, n.subject(t)) || slices.ContainsFunc(v.servers(), func(s string) bool { return strings.Contains(l.Message, s) })
+		return about(l, n.subject(t)) || slices.ContainsFunc(v.servers(), func(s string) bool { return strings.Contains(l.Message, s) }) ||
+			l.Device == "" && sameProtocol(l.Message, v.Driver+" "+t.Text)
 	})
 	if line == nil {
 		return nil
 	}
 	return &blame{Cause: "stage/server-unreachable", Confidence: Certain, Evidence: []Evidence{n.seenLine(line)},
 		Why: fmt.Sprintf("The server of volume %s does not answer node %s. The kernel says: %s", v.volumeName(), n.node, line.Message)}
+}
+
+// Marks of protocols, in kernel lines and in the words and names of drivers.
+var protocols = []phrases{phrase(`\bnfs`), phrase(`cifs|smb`), phrase(`ceph|\brbd`), phrase(`iscsi|\biqn\.|connection\d+:\d+|session\d+:`), phrase(`\bnvme`)}
+
+func sameProtocol(a, b string) bool {
+	return slices.ContainsFunc(protocols, func(p phrases) bool { return p.in(a) && p.in(b) })
 }
 
 // servers are the hosts that the volume's attributes and handle name.
@@ -180,6 +188,11 @@ func (v *View) servers() []string {
 			if len(host) > 3 {
 				out = append(out, host)
 			}
+		}
+	}
+	for _, part := range strings.FieldsFunc(v.Handle, func(r rune) bool { return strings.ContainsRune("#/:,^", r) }) {
+		if strings.Count(part, ".") >= 2 && !slices.Contains(out, part) {
+			out = append(out, part) // nfs.example.org#exports#a
 		}
 	}
 	slices.Sort(out)

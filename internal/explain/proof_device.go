@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csidoctor/csidoctor/internal/mountinfo"
 	"github.com/csidoctor/csidoctor/internal/nodereport"
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
@@ -126,10 +127,27 @@ func proveHolder(v *View, n *nodeFacts, t *trouble) *blame {
 		who := m.Mountpoint
 		if p := n.podOf(v, m.Mountpoint); p != "" {
 			who = "pod " + p + " (" + m.Mountpoint + ")"
+		} else if slices.ContainsFunc(n.Orphans, func(o nodereport.Orphan) bool { return strings.HasPrefix(m.Mountpoint, o.Path+"/") }) {
+			who = "the folder of a pod that is gone (" + m.Mountpoint + ")"
 		}
 		b.Why = fmt.Sprintf("On node %s the device %s of volume %s is mounted already, by %s.", n.node, describe(d), v.volumeName(), who)
 		b.Evidence = append(b.Evidence, n.seenMount(m))
 		return b
+	}
+	for _, ns := range n.Namespaces {
+		table, _ := mountinfo.Parse(ns.Mountinfo)
+		if mounts := table.Of(d.MajorMinor); len(mounts) > 0 {
+			who := processes(ns)
+			for _, p := range ns.Processes {
+				if name := v.podByUID(p.PodUID); name != "" {
+					who += " of pod " + name
+					break
+				}
+			}
+			b.Why = fmt.Sprintf("On node %s the device %s of volume %s is still mounted in the mount namespace of %s.", n.node, describe(d), v.volumeName(), who)
+			b.Evidence = append(b.Evidence, n.seen(fmt.Sprintf("namespaces[%d] %s", ns.Inode, mounts[0].Mountpoint), who))
+			return b
+		}
 	}
 	if refused := v.kernelOn(n, d, refusedBy); refused != nil {
 		b.Evidence = append(b.Evidence, n.seenLine(refused))
@@ -255,7 +273,31 @@ func proveDuplicate(v *View, n *nodeFacts, t *trouble) *blame {
 	return b
 }
 
-var unsupported = phrase(`unknown (incompatible|incompat|ro-compat|required|log incompat\w*) features?|couldn't mount because of unsupported optional features|cannot be safely mounted by this kernel|unsupported (feature|version|block ?size|sector)|not supported by this kernel|has unsupported|unrecognized (mount option|feature)|unknown (or )?unsupported|bad block size|File system with blocksize \d+ bytes\. Only pagesize|incompatible features|cannot mount because of unsupported`)
+var unsupported = phrase(`unknown (incompatible|incompat|ro-compat|required|log incompat\w*) features?|couldn't mount because of unsupported optional features|cannot be safely mounted by this kernel|unsupported (feature|version|block ?size|sector)|not supported by this kernel|has unsupported|unrecognized feature|unknown (or )?unsupported|bad block size|File system with blocksize \d+ bytes\. Only pagesize|incompatible features|cannot mount because of unsupported`)
+
+var badOption = phrase(`(unrecognized|unknown|unsupported|invalid|bad) mount option|unknown parameter|bad value for|mount option .{0,60}(not supported|incompatible|requires)|option .{0,40}requires`)
+
+// proveOptions: the kernel refuses a mount option.
+func proveOptions(v *View, n *nodeFacts, t *trouble) *blame {
+	if !v.failing() || t == nil {
+		return nil
+	}
+	if cause := v.mountTells(t.Text); cause != "" && cause != "stage/bad-mount-options" {
+		return nil
+	}
+	line := n.kernelSays(func(l nodereport.LogLine) bool {
+		return v.during(l) && badOption.in(l.Message) && v.lineIsOurs(n, l, t)
+	})
+	if line == nil {
+		return nil
+	}
+	b := &blame{Cause: "stage/bad-mount-options", Confidence: Certain, Evidence: []Evidence{n.seenLine(line)},
+		Why: fmt.Sprintf("The kernel of node %s refuses a mount option of volume %s: %s", n.node, v.volumeName(), line.Message)}
+	if v.PV != nil && len(v.PV.Spec.MountOptions) > 0 {
+		b.Evidence = append(b.Evidence, fact(ref(v.PV), "spec.mountOptions", strings.Join(v.PV.Spec.MountOptions, ", "), time.Time{}))
+	}
+	return b
+}
 
 // proveUnsupported: the node's kernel does not know the filesystem or a feature of it.
 func proveUnsupported(v *View, n *nodeFacts, t *trouble) *blame {

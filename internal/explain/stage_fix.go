@@ -53,9 +53,8 @@ func fixBusy(v *View, b *blame) []Step {
 func (v *View) othersOnNode() []string {
 	var out []string
 	v.ahead(func() {
-		pods, _ := v.podsOfClaim()
-		for _, p := range pods {
-			if v.ClaimName != "" && v.Pod != nil && p.UID != v.Pod.UID && p.Spec.NodeName == v.Node && mounted(p) {
+		for _, p := range v.neighbours() {
+			if mounted(p) {
 				out = append(out, "pod "+p.Namespace+"/"+p.Name)
 			}
 		}

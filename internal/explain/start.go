@@ -107,6 +107,12 @@ func ownershipSlow(v *View) (Finding, Truth) {
 		return words(v)
 	}
 	events, _ := v.podEvents()
+	if v.mountTrouble() == nil { // while one pod's walk goes on, the others of the claim wait for it in silence
+		for _, p := range v.neighbours() {
+			other, _ := v.eventsOf("Pod", p.Namespace, p.Name, string(p.UID))
+			events = append(events, other...)
+		}
+	}
 	var first, last *report
 	walked, again := 0, 0
 	for i, r := range events {
@@ -194,10 +200,15 @@ func containerFails(v *View) (Finding, Truth) {
 	if !v.at(HopStage, HopPublish, HopStart) || v.Pod == nil {
 		return Finding{}, No
 	}
+	b, known := v.blamed()
+	if b != nil && b.Cause == "start/not-the-volume" {
+		return Finding{Confidence: Certain, Evidence: b.Evidence, Why: v.say("The pod POD uses volume VOLUME in a way that it cannot be used: ") + plainWords(b.Trouble.Text),
+			Fix: []Step{v.look("See the claim's volumeMode", "-n", v.Namespace, "get", "pvc", v.ClaimName, "-o", "jsonpath={.spec.volumeMode}"),
+				say("In the pod, list a Block volume under volumeDevices and a Filesystem volume under volumeMounts.")}}, Yes
+	}
 	if !v.at(HopStart) {
 		return v.otherVolume()
 	}
-	b, known := v.blamed()
 	if b == nil && known == Unknown {
 		return Finding{}, Unknown
 	}

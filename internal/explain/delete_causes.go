@@ -51,6 +51,16 @@ To be sure: the driver's words, or the claim's source-protection finalizer; list
 Decide whether they are still needed. Deleting them deletes backups.`,
 	Match: deleteHasSnapshots,
 }, {
+	ID:    "delete/node-gone",
+	Title: "Only the driver on a node that is gone could delete the volume",
+	Doc: `A local volume is deleted by the driver's own instance on its node. That node does not exist any more, so nobody can.
+
+To be sure: the volume's node affinity names only nodes that are gone.
+
+If the node's disks are gone with it, there is nothing left to delete: the PersistentVolume's finalizer may then be removed. If the
+machine comes back under its name, the deletion goes on.`,
+	Match: deleteNodeGone,
+}, {
 	ID:    "delete/driver-gone",
 	Title: "Nothing of the driver is left to delete the volume",
 	Doc: `The volume's finalizer is the external-provisioner's, and no provisioner of the driver works in the cluster: the driver was removed, or its
@@ -61,16 +71,6 @@ To be sure: no CSIDriver, no pod, no fresh lease of the driver's name.
 Bring the driver back until its volumes are gone. Removing the finalizer by hand leaves the volume in the backend, where it costs money and
 nobody knows it: note its handle before.`,
 	Match: deleteDriverGone,
-}, {
-	ID:    "delete/node-gone",
-	Title: "Only the driver on a node that is gone could delete the volume",
-	Doc: `A local volume is deleted by the driver's own instance on its node. That node does not exist any more, so nobody can.
-
-To be sure: the volume's node affinity names only nodes that are gone.
-
-If the node's disks are gone with it, there is nothing left to delete: the PersistentVolume's finalizer may then be removed. If the
-machine comes back under its name, the deletion goes on.`,
-	Match: deleteNodeGone,
 }, {
 	ID:    "delete/rbac",
 	Title: "The provisioner may not finish the deletion",

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,19 +21,17 @@ func (r right) String() string {
 }
 
 // lacks gives the first of some rights that the pod's service account has by no ClusterRole bound to it, and the role that
-// comes nearest. No: it has them all. Unknown: the roles could not be read, or none of the account was seen.
+// comes nearest; nil: none is bound to it. No: it has them all. Unknown: the roles could not be read.
 func (v *View) lacks(pod *corev1.Pod, rights ...right) (missing right, role *rbacv1.ClusterRole, known Truth) {
 	var bindings []*rbacv1.ClusterRoleBinding
 	var roles []*rbacv1.ClusterRole
+	var all Truth
 	read := func() {
-		bindings, _ = list[*rbacv1.ClusterRoleBinding](v.world, inBindings, snapshot.Query{})
+		bindings, all = list[*rbacv1.ClusterRoleBinding](v.world, inBindings, snapshot.Query{})
 		roles, _ = list[*rbacv1.ClusterRole](v.world, inRoles, snapshot.Query{})
 	}
 	v.ahead(read) // the account's own bindings tell enough, even if others were not read
-	account := pod.Spec.ServiceAccountName
-	if account == "" {
-		account = "default"
-	}
+	account := cmp.Or(pod.Spec.ServiceAccountName, "default")
 	var mine []*rbacv1.ClusterRole
 	for _, b := range bindings {
 		if !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return isAccount(s, pod.Namespace, account) }) {
@@ -48,11 +47,17 @@ func (v *View) lacks(pod *corev1.Pod, rights ...right) (missing right, role *rba
 	}
 	if len(mine) == 0 {
 		read()
+		if all == Yes && len(rights) > 0 {
+			return rights[0], nil, Yes
+		}
 		return right{}, nil, Unknown
 	}
 	for _, r := range rights {
 		if slices.ContainsFunc(mine, func(o *rbacv1.ClusterRole) bool { return grants(o, r) }) {
 			continue
+		}
+		if older := (right{r.group, r.resource, "update"}); r.resource == "persistentvolumes" && r.verb == "patch" && slices.ContainsFunc(mine, func(o *rbacv1.ClusterRole) bool { return grants(o, older) }) {
+			continue // sidecars wrote volumes by update before they patched them
 		}
 		nearest := mine[0]
 		base, _, _ := strings.Cut(r.resource, "/")
@@ -89,18 +94,23 @@ func grants(role *rbacv1.ClusterRole, r right) bool {
 
 // rbacFinding writes down a right that a sidecar lacks.
 func (v *View) rbacFinding(s sidecar, missing right, role *rbacv1.ClusterRole, what string) Finding {
-	who := fmt.Sprintf("system:serviceaccount:%s:%s", s.Pod.Namespace, s.Pod.Spec.ServiceAccountName)
-	f := Finding{Confidence: Likely,
-		Why: fmt.Sprintf("%s: the service account %s/%s of %s in pod %s has no ClusterRole that lets it %s (%s lacks it).", what,
-			s.Pod.Namespace, s.Pod.Spec.ServiceAccountName, s.Kind.Name, s.Pod.Name, missing, role.GetName()),
-		Evidence: []Evidence{fact(Object{Kind: "ClusterRole", Name: role.GetName()}, "rules", "no "+missing.String(), time.Time{}),
-			fact(ref(s.Pod), "spec.serviceAccountName", s.Pod.Spec.ServiceAccountName, time.Time{})}}
-	words := []string{"auth", "can-i", missing.verb, strings.TrimSuffix(missing.resource+"."+missing.group, "."), "--as", who}
-	if base, sub, ok := strings.Cut(missing.resource, "/"); ok {
-		words = []string{"auth", "can-i", missing.verb, strings.TrimSuffix(base+"."+missing.group, "."), "--subresource", sub, "--as", who}
+	account := cmp.Or(s.Pod.Spec.ServiceAccountName, "default")
+	who := fmt.Sprintf("system:serviceaccount:%s:%s", s.Pod.Namespace, account)
+	f := Finding{Confidence: Likely, Evidence: []Evidence{fact(ref(s.Pod), "spec.serviceAccountName", account, time.Time{})}}
+	cure := fmt.Sprintf("Bind the sidecar's ClusterRole, which its version's manifests have, to service account %s/%s.", s.Pod.Namespace, account)
+	nearest := "none is bound to it"
+	if role != nil {
+		nearest = role.Name + " lacks it"
+		f.Evidence = append(f.Evidence, fact(Object{Kind: "ClusterRole", Name: role.Name}, "rules", "no "+missing.String(), time.Time{}))
+		cure = fmt.Sprintf("Add the rule to ClusterRole %s, as the manifests of the sidecar's own version have it.", role.Name)
 	}
-	f.Fix = []Step{v.look("Ask whether it may", words...),
-		say(fmt.Sprintf("Add the rule to ClusterRole %s, as the manifests of the sidecar's own version have it. It tries again by itself, within 5 minutes.", role.GetName()))}
+	f.Why = fmt.Sprintf("%s: service account %s/%s of %s in pod %s has no ClusterRole that lets it %s (%s).", what, s.Pod.Namespace, account, s.Kind.Name, s.Pod.Name, missing, nearest)
+	base, sub, ok := strings.Cut(missing.resource, "/")
+	words := []string{"auth", "can-i", missing.verb, strings.TrimSuffix(base+"."+missing.group, ".")}
+	if ok {
+		words = append(words, "--subresource", sub)
+	}
+	f.Fix = []Step{v.look("Ask whether it may", append(words, "--as", who)...), say(cure + " It tries again by itself, within 5 minutes.")}
 	return f
 }
 

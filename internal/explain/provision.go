@@ -76,7 +76,10 @@ func provisionHop(v *View) Hop {
 		return h
 	}
 	since := v.provisionSince(events)
+	_, podsKnown := v.podsOfClaim()
 	switch {
+	case v.Pod == nil && podsKnown == Unknown && v.selectedNode() != "" && since.Equal(created):
+		return unknownHop(&o, "when a pod came to use it could not be read")
 	case eventsKnown == Unknown && v.age(since) < normalProvision:
 		return unknownHop(&o, "whether the volume is being made could not be read")
 	case eventsKnown == Yes && !v.provisionerSpoke(events):
@@ -88,6 +91,16 @@ func provisionHop(v *View) Hop {
 // provisionSince is when the claim was handed to its provisioner, or when a cured error was seen last.
 func (v *View) provisionSince(events []report) time.Time {
 	since := v.Claim.CreationTimestamp.Time
+	if v.selectedNode() != "" { // it was handed over when the scheduler chose the node, for a pod that came later than the claim
+		if v.Pod != nil && v.Pod.CreationTimestamp.After(since) {
+			since = v.Pod.CreationTimestamp.Time
+		}
+		for _, m := range v.Claim.ManagedFields {
+			if m.Time != nil && strings.Contains(m.Manager, "scheduler") && m.Time.After(since) {
+				since = m.Time.Time
+			}
+		}
+	}
 	for _, r := range events {
 		if r.Reason == "Provisioning" || r.Reason == "ExternalProvisioning" {
 			since = r.First

@@ -58,6 +58,8 @@ status: {phase: Running, containerStatuses: [{name: csi-provisioner, ` + status 
 			pvc("c"), "stuck", "provision/not-acted-on", ""},
 		{"untouched for half a minute", []string{immediate, annotated(claim("c", "30s", asks), handed), csidriver(d, ""), lease("d-example-com", "5h")},
 			pvc("c"), "waiting", "provision/in-progress", ""},
+		{"an old claim whose pod came seconds ago", []string{late, annotated(claim("c", "24h", asks), handed+", volume.kubernetes.io/selected-node: n1"), waiting("p", "10s", "", "c"), node("n1", ""), csinode("n1", "{name: d.example.com, nodeID: n1}"), csidriver(d, ""), lease("d-example-com", "4s")},
+			pvc("c"), "waiting", "provision/in-progress", ""},
 		{"nothing goes by the name", []string{immediate, annotated(claim("c", "30m", asks), handed), said, lease("d-example-com", "100h")},
 			pvc("c"), "stuck", "provision/driver-not-installed", d},
 		{"a Deployment without pods is left over", []string{immediate, annotated(claim("c", "30m", asks), handed), said, `apiVersion: apps/v1

@@ -42,6 +42,9 @@ func scheduleHop(v *View) Hop {
 	if v.Pod.DeletionTimestamp != nil {
 		return skippedHop("the pod is being deleted and never ran")
 	}
+	if v.PV != nil && v.PV.CreationTimestamp.After(since) {
+		since = v.PV.CreationTimestamp.Time // the scheduler waited for it until now
+	}
 	volumeFirst := !v.passed(HopClaim, HopProvision, HopBind)
 	failed := c != nil && c.Status == corev1.ConditionFalse
 	switch {
@@ -49,12 +52,26 @@ func scheduleHop(v *View) Hop {
 		return laterHop("waits for the volume")
 	case !v.passed(HopClaim):
 		return laterHop("")
-	case failed && v.others && schedulerEcho.MatchString(c.Message):
+	case failed && v.others && schedulerEcho.MatchString(c.Message) && v.othersOpen() != No:
 		return laterHop("waits for another volume of the pod")
 	case !failed:
 		return v.openHop(since, errorSettled, o, "not scheduled yet")
 	}
 	return v.openHop(since, errorSettled, o, "no node fits")
+}
+
+// othersOpen: another claim of the pod is not bound, so the scheduler waits for that one.
+func (v *View) othersOpen() Truth {
+	open := No
+	for i := range v.Pod.Spec.Volumes {
+		name := claimOfVolume(v.Pod, &v.Pod.Spec.Volumes[i])
+		if name == "" || name == v.ClaimName {
+			continue
+		}
+		c, known := get[*corev1.PersistentVolumeClaim](v.world, inClaims, v.Pod.Namespace, name)
+		open = open.or(truth(known == No || c != nil && (c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil))).or(min(known.told().not(), Unknown))
+	}
+	return open
 }
 
 // claimGoes: the claim is being deleted, and the scheduler waits for that; the teardown tells the rest.
@@ -404,6 +421,10 @@ func notTheVolume(v *View) (Finding, Truth) {
 		return f, Yes
 	case aboutVolumes(word) && (v.pvKnown == Unknown || v.claimKnown == Unknown):
 		return Finding{}, Unknown
+	case schedulerEcho.MatchString(word) && v.bound() && v.othersOpen() == No:
+		f.Why = fmt.Sprintf("All claims of pod %s/%s are bound by now, and the scheduler has not looked at it again; it last said: %s", v.Pod.Namespace, v.Pod.Name, strings.TrimSpace(word))
+		f.Fix = []Step{say("It tries again within five minutes. If it does not, see that the scheduler runs and is the leader; its log names the pod.")}
+		return f, Yes
 	case aboutVolumes(word) && claimsOf(v.Pod) < 2:
 		return Finding{}, No // it is this volume
 	case v.PV != nil && affinityWords.MatchString(word) && v.PV.Spec.NodeAffinity != nil:

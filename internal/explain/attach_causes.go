@@ -331,7 +331,7 @@ func attachLimit(v *View) (Finding, Truth) {
 	if leaving != nil {
 		until := latest(leaving.DeletionTimestamp.Add(normalAttach), t.At.Add(attacherBackoff))
 		f.Status, f.Until = StatusWaiting, &until
-		f.Why += fmt.Sprintf(" A slot is coming free: %s is being detached from it.", *leaving.Spec.Source.PersistentVolumeName)
+		f.Why = sentence(f.Why) + fmt.Sprintf(" A slot is coming free: %s is being detached from it.", *leaving.Spec.Source.PersistentVolumeName)
 		f.Evidence = append(f.Evidence, fact(ref(leaving), "metadata.deletionTimestamp", leaving.DeletionTimestamp.UTC().Format(time.RFC3339), leaving.DeletionTimestamp.Time))
 		f.Fix = []Step{say("Wait: the attach is tried again by itself."), f.Fix[0]}
 	}

@@ -233,7 +233,7 @@ func (v *View) goingFinding(at *storagev1.VolumeAttachment, why string, ev ...Ev
 		f.Evidence = append(f.Evidence, detachTrouble(at).Evidence)
 	}
 	if v.Pod != nil && v.at(HopAttach) {
-		f.Why += fmt.Sprintf(" Pod %s/%s waits for it on node %s.", v.Pod.Namespace, v.Pod.Name, v.Node)
+		f.Why = sentence(f.Why) + fmt.Sprintf(" Pod %s/%s waits for it on node %s.", v.Pod.Namespace, v.Pod.Name, v.Node)
 	}
 	f.Fix = []Step{v.look("See the attachment, its error and what holds it", "get", "volumeattachment", at.Name, "-o", "yaml")}
 	return f
@@ -441,7 +441,7 @@ func detachBusy(v *View) (Finding, Truth) {
 		}
 		f := v.goingFinding(at, v.detachWhy("The backend is busy: the attachment "+at.Name+" of volume VOLUME to node NODE cannot end", at), ev...)
 		if ticket != "" {
-			f.Why += " " + ticket + "."
+			f.Why = sentence(f.Why) + " " + ticket + "."
 		}
 		f.Status, f.Confidence = v.settled(detachTrouble(at)), Likely
 		f.Fix = append(f.Fix, say("See in the backend which operation holds the volume or the machine, and let it end or end it there. The detach is repeated by itself, at least every 5 minutes."))

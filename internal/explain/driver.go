@@ -329,6 +329,7 @@ func (v *View) sidecarPods(kind sidecarKind) ([]*corev1.Pod, Truth) {
 		}
 		seen[namespace] = true
 		pods, known := list[*corev1.Pod](v.world, inPods, snapshot.Query{Namespace: namespace})
+		leases, _ := list[*coordinationv1.Lease](v.world, inLeases, snapshot.Query{Namespace: namespace})
 		all = all.and(known)
 		var named, like, rest []*corev1.Pod
 		for _, p := range pods {
@@ -336,6 +337,7 @@ func (v *View) sidecarPods(kind sidecarKind) ([]*corev1.Pod, Truth) {
 			case finished(p) || sidecarContainer(p.Spec.Containers, kind) == nil:
 			case namesDriver(&p.Spec, v.Driver):
 				named = append(named, p)
+			case v.leadsForAnother(p, leases):
 			case alike(p):
 				like = append(like, p)
 			default:
@@ -363,6 +365,29 @@ func (v *View) sidecarPods(kind sidecarKind) ([]*corev1.Pod, Truth) {
 		look(w.object.Namespace, func(p *corev1.Pod) bool { return strings.HasPrefix(p.Name, w.object.Name+"-") })
 	}
 	return out, all
+}
+
+// leadsForAnother: the pod holds sidecars' leases, and none of them is of this driver.
+func (v *View) leadsForAnother(p *corev1.Pod, leases []*coordinationv1.Lease) bool {
+	kinds := []sidecarKind{attacherSidecar, resizerSidecar, snapshotterSidecar}
+	another := false
+	for _, l := range leases {
+		if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != p.Name {
+			continue
+		}
+		if l.Name == provisionerSidecar.Lease(v.Driver) {
+			return false
+		}
+		for _, k := range kinds {
+			switch prefix := strings.TrimSuffix(k.Lease("x"), "x"); {
+			case l.Name == k.Lease(v.Driver):
+				return false
+			case strings.HasPrefix(l.Name, prefix):
+				another = true
+			}
+		}
+	}
+	return another
 }
 
 // alikeNames: ebs-csi-controller-0 and ebs-csi-node, by the words that both begin with.

@@ -106,7 +106,7 @@ func kubeletRootMismatch(v *View) (Finding, Truth) {
 		ev = append(ev, fact(ref(pod), "kubelet's root as the plugin was told", theirs, time.Time{}))
 		if !mounted(pod) {
 			if r := v.lastWarning(pod); r != nil {
-				why += " Its pod there cannot start: " + r.Message
+				why += " Its pod there cannot start: " + sentence(r.Message)
 				ev = append(ev, r.evidence())
 			}
 		}

@@ -23,12 +23,15 @@ func unpublishHop(v *View) Hop {
 	}
 	deleted := v.Pod.DeletionTimestamp.Time
 	if v.age(deleted) >= normalTeardown {
+		done := false
 		v.ahead(func() {
 			v.node(v.Node)
 			v.csiNode(v.Node)
 			v.plugin(v.Node)
+			r, _ := v.report(v.Node)
+			done = r != nil && v.unmountedFrom(r, v.Pod)
 		})
-		if r, _ := v.report(v.Node); r != nil && v.unmountedFrom(r, v.Pod) {
+		if done {
 			return okHop("unmounted")
 		}
 	}
@@ -174,7 +177,7 @@ Do not remove the pod's folder or force its deletion before nothing is mounted t
 func (v *View) oldFinding(o old, why string, ev ...Evidence) Finding {
 	f := Finding{Why: why, Evidence: append([]Evidence{fact(ref(o.Pod), "metadata.deletionTimestamp", o.Pod.DeletionTimestamp.UTC().Format(time.RFC3339), o.Pod.DeletionTimestamp.Time)}, ev...)}
 	if !v.at(HopUnpublish) {
-		f.Why += fmt.Sprintf(" Volume %s stays attached to node %s meanwhile.", v.volumeName(), o.Node)
+		f.Why = sentence(f.Why) + fmt.Sprintf(" Volume %s stays attached to node %s meanwhile.", v.volumeName(), o.Node)
 	}
 	return f
 }
@@ -384,27 +387,27 @@ func mountBusy(v *View) (Finding, Truth) {
 		if task == nil && line == nil && !hung {
 			return Finding{}, No
 		}
-		f := v.oldFinding(o, "")
+		var ev []Evidence
 		server := ""
 		if p != nil {
 			table, _ := mountinfo.Parse(r.Mountinfo)
 			if m, ok := table.At(p.Path); ok {
 				server = m.Source
-				f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: o.Node}, "mountinfo", fmt.Sprintf("%s is mounted from %s (%s, %s)", p.Path, m.Source, m.FSType, m.VFSOptions), r.CollectedAt))
+				ev = append(ev, fact(Object{Kind: "NodeReport", Name: o.Node}, "mountinfo", fmt.Sprintf("%s is mounted from %s (%s, %s)", p.Path, m.Source, m.FSType, m.VFSOptions), r.CollectedAt))
 			}
 			if hung {
-				f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: o.Node}, p.Path, "does not answer", r.CollectedAt))
+				ev = append(ev, fact(Object{Kind: "NodeReport", Name: o.Node}, p.Path, "does not answer", r.CollectedAt))
 			}
 		}
 		if task != nil {
-			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: o.Node}, fmt.Sprintf("tasks[%d]", task.PID), fmt.Sprintf("%s %s: state %s in %s for %s", task.Comm, task.Args, task.State, task.Wchan, ago(time.Duration(task.Seconds)*time.Second)), r.CollectedAt))
+			ev = append(ev, fact(Object{Kind: "NodeReport", Name: o.Node}, fmt.Sprintf("tasks[%d]", task.PID), fmt.Sprintf("%s %s: state %s in %s for %s", task.Comm, task.Args, task.State, task.Wchan, ago(time.Duration(task.Seconds)*time.Second)), r.CollectedAt))
 		}
 		if line != nil {
-			f.Evidence = append(f.Evidence, logged(o.Node, "kubeletLog", line))
+			ev = append(ev, logged(o.Node, "kubeletLog", line))
 		}
 		for i := range r.KernelLog {
 			if l := &r.KernelLog[i]; strings.Contains(l.Message, "not responding") && (server == "" || strings.Contains(server, hostIn(l.Message)) || hostIn(l.Message) == "") {
-				f.Evidence = append(f.Evidence, logged(o.Node, "kernelLog", l))
+				ev = append(ev, logged(o.Node, "kernelLog", l))
 			}
 		}
 		what := "something has it open"
@@ -414,7 +417,7 @@ func mountBusy(v *View) (Finding, Truth) {
 				what = fmt.Sprintf("%s, which is behind it, does not answer, and the unmount waits in the kernel", server)
 			}
 		}
-		f.Why = fmt.Sprintf("The mount of volume %s of pod %s/%s on node %s cannot be undone: %s.", v.volumeName(), o.Pod.Namespace, o.Pod.Name, o.Node, what) + f.Why
+		f := v.oldFinding(o, fmt.Sprintf("The mount of volume %s of pod %s/%s on node %s cannot be undone: %s.", v.volumeName(), o.Pod.Namespace, o.Pod.Name, o.Node, what), ev...)
 		f.Confidence = Certain
 		f.Fix = []Step{onNode(o.Node, "see what is mounted and who waits", "sh", "-c", "grep -F "+quote(string(o.Pod.UID))+" /proc/self/mountinfo; ps -eo pid,stat,wchan,args | grep ' D'")}
 		if server != "" && (hung || task != nil) {
@@ -554,7 +557,7 @@ func unpublishDriverError(v *View) (Finding, Truth) {
 					fix = append(fix, say(fmt.Sprintf("The folder %s holds files that were written beside the volume. Copy them to a safe place first; then move them out of the folder, and the unmount goes through.", p.Path)))
 				}
 			}
-			f.Why += fmt.Sprintf(" The pod's path %s.", state)
+			f.Why = sentence(f.Why) + fmt.Sprintf(" The pod's path %s.", state)
 			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: o.Node}, p.Path, state, r.CollectedAt))
 		}
 		f.Fix = fix

@@ -180,7 +180,7 @@ func (v *View) keeperFinding(h *holder, why string, ev ...Evidence) Finding {
 	f := Finding{Why: why, Evidence: append([]Evidence{fact(Object{Kind: "Node", Name: h.Name}, "status.volumesInUse", uniqueName(v.Driver, v.Handle), time.Time{}),
 		fact(ref(h.At), "spec.nodeName", h.Name, h.At.CreationTimestamp.Time)}, ev...)}
 	if v.Pod != nil {
-		f.Why += fmt.Sprintf(" Pod %s/%s waits for it on node %s.", v.Pod.Namespace, v.Pod.Name, v.Node)
+		f.Why = sentence(f.Why) + fmt.Sprintf(" Pod %s/%s waits for it on node %s.", v.Pod.Namespace, v.Pod.Name, v.Node)
 	}
 	return f
 }
@@ -329,7 +329,7 @@ func unstageDriverError(v *View) (Finding, Truth) {
 		for _, t := range r.Tasks {
 			if strings.HasPrefix(t.State, "D") {
 				f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: h.Name}, fmt.Sprintf("tasks[%d]", t.PID), fmt.Sprintf("%s %s: state %s in %s for %s", t.Comm, t.Args, t.State, t.Wchan, ago(time.Duration(t.Seconds)*time.Second)), r.CollectedAt))
-				f.Why += fmt.Sprintf(" Process %d (%s %s) waits in the kernel for %s.", t.PID, t.Comm, t.Args, ago(time.Duration(t.Seconds)*time.Second))
+				f.Why = sentence(f.Why) + fmt.Sprintf(" Process %d (%s %s) waits in the kernel for %s.", t.PID, t.Comm, t.Args, ago(time.Duration(t.Seconds)*time.Second))
 			}
 		}
 		f.Confidence = Certain

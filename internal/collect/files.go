@@ -42,21 +42,13 @@ func (f files) complete(q snapshot.Query, found int) bool {
 	}
 	if unasked(q) != nil {
 		// The report of one node says nothing about another's: only what the input says was read counts.
-		recorded := *f.full
-		recorded.Recorded = true
-		return recorded.Covers(q)
+		return f.full.WasRead(q)
 	}
 	return f.full.Covers(q)
 }
 
 func (f files) gap(q snapshot.Query) *snapshot.Gap {
 	own := f.full.GapOf(q)
-	for i, g := range f.full.Gaps {
-		if g.Query != nil && *g.Query == q {
-			own = &f.full.Gaps[i] // its own words, not those of a wider one
-			break
-		}
-	}
 	if own != nil {
 		g := *own
 		if g.Remedy == "" {

@@ -18,6 +18,8 @@ type index struct {
 var indexed = map[string]bool{"metadata.name": true, "spec.nodeName": true, "involvedObject.name": true}
 
 func (s *Snapshot) index(gk schema.GroupKind) *index {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if ix := s.indices[gk]; ix != nil {
 		return ix
 	}
@@ -79,7 +81,7 @@ func (a *asked) add(q Query, i int) {
 // Reindex is called by whoever takes something out of Read or Gaps, or puts it in another order; adding at the end needs none.
 func (s *Snapshot) Reindex() { s.read, s.gaps = asked{}, asked{} }
 
-// Memo keeps what is worked out from all objects of a Snapshot until another one is added.
+// Memo keeps what is worked out from all objects of a Snapshot until another one is added. It is not for several goroutines.
 func Memo[T any](s *Snapshot, key string, build func() T) T {
 	if have, ok := s.memo[key]; ok {
 		return have.(T)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -32,6 +33,7 @@ type Snapshot struct {
 	Recorded bool
 
 	objects map[schema.GroupKind]map[types.NamespacedName]Object
+	mu      sync.Mutex // of what follows: a Snapshot that is complete is asked from several goroutines at once
 	indices map[schema.GroupKind]*index
 	memo    map[string]any
 	read    asked // of Read
@@ -259,6 +261,25 @@ func (s *Snapshot) Len() int {
 // of which it has no object is unread, and a namespaced kind is read in the namespaces it has objects of: in all of them
 // when it has objects of two or more, since then one list went over all.
 func (s *Snapshot) Covers(q Query) bool {
+	if s.WasRead(q) {
+		return true
+	}
+	if s.Recorded {
+		return false
+	}
+	for _, gk := range s.groupKindsOf(q.Resource) {
+		ix := s.index(gk)
+		if len(ix.by["namespace="+q.Namespace]) > 0 || ix.namespaces > 1 || len(ix.by["namespace="]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// WasRead tells whether the input says itself that the query was answered.
+func (s *Snapshot) WasRead(q Query) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for ; s.read.n < len(s.Read); s.read.n++ {
 		s.read.add(s.Read[s.read.n], s.read.n)
 	}
@@ -273,21 +294,14 @@ func (s *Snapshot) Covers(q Query) bool {
 			return true
 		}
 	}
-	if s.Recorded {
-		return false
-	}
-	for _, gk := range s.groupKindsOf(q.Resource) {
-		ix := s.index(gk)
-		if len(ix.by["namespace="+q.Namespace]) > 0 || ix.namespaces > 1 || len(ix.by["namespace="]) > 0 {
-			return true
-		}
-	}
 	return false
 }
 
 // GapOf finds the gap that explains why a query was not answered: its own, else one of a query that includes it, or of the
 // whole resource. Nil when none does.
 func (s *Snapshot) GapOf(q Query) *Gap {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for ; s.gaps.n < len(s.Gaps); s.gaps.n++ {
 		g := s.Gaps[s.gaps.n]
 		if g.Query == nil {

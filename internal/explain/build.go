@@ -32,6 +32,9 @@ func (v *View) find() {
 		}
 		return
 	}
+	if v.Pod != nil && v.Pod.Spec.NodeName == "" { // it likely waits for the claim
+		v.ahead(func() { v.eventsOf("PersistentVolumeClaim", v.Namespace, v.ClaimName, "") })
+	}
 	v.Claim, v.claimKnown = get[*corev1.PersistentVolumeClaim](w, inClaims, v.Namespace, v.ClaimName)
 	if v.Claim == nil {
 		return

@@ -259,6 +259,8 @@ func (c testCase) fooled(seen, blind explain.Diagnosis, q snapshot.Query) string
 		return ""
 	case report && c.Want.Verdict == explain.VerdictDegraded && blind.Verdict == explain.VerdictHealthy:
 		return "" // nothing but the node shows it, and a Running, Ready pod on an unprobed node is healthy
+	case strings.HasPrefix(id(seen), "snapshot/") && q.Resource == "volumesnapshots.snapshot.storage.k8s.io" && c.Want.Verdict == explain.VerdictDegraded && blind.Verdict == explain.VerdictHealthy:
+		return "" // nothing points at the snapshot of a claim that works
 	case (blind.Verdict == explain.VerdictStuck || blind.Verdict == explain.VerdictUndetermined) && named:
 		return ""
 	case blind.Verdict == explain.VerdictStuck || blind.Verdict == explain.VerdictUndetermined:

@@ -78,6 +78,16 @@ func (v *View) passed(names ...HopName) bool {
 	return true
 }
 
+// reached tells whether one of these hops, already judged, is where the chain stops.
+func (v *View) reached(names ...HopName) bool {
+	for _, n := range names {
+		if h := v.hop(n); h.reached && h.Status != StatusOK && h.Status != StatusSkipped {
+			return true
+		}
+	}
+	return false
+}
+
 func okHop(note string) Hop      { return Hop{Status: StatusOK, Note: note} }
 func skippedHop(note string) Hop { return Hop{Status: StatusSkipped, Note: note} }
 func unknownHop(o *Object, note string) Hop {

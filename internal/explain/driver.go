@@ -96,9 +96,6 @@ func (v *View) sidecar(kind sidecarKind) sidecar {
 		s.Works, s.Proof, s.Why = Yes, Certain, fmt.Sprintf("the lease %s is fresh", name)
 		return s
 	}
-	if leasesKnown == Yes {
-		v.sidecarWorkloads(kind) // asked for beside the pods, it saves a round
-	}
 	pods, podsKnown := v.sidecarPods(kind)
 	for _, p := range pods {
 		s.Present = true
@@ -353,6 +350,7 @@ func (v *View) sidecarPods(kind sidecarKind) ([]*corev1.Pod, Truth) {
 			out = append(out, rest...)
 		}
 	}
+	v.ahead(func() { v.sidecarWorkloads(kind) })
 	for _, d := range sets {
 		look(d.Namespace, func(p *corev1.Pod) bool { return alikeNames(p.Name, d.Name) })
 	}

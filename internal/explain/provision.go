@@ -49,8 +49,13 @@ func provisionHop(v *View) Hop {
 			return Hop{Status: StatusStuck, Since: moment(created), Object: &o, Note: "nobody chooses a node for a pod that was placed by hand", reached: true}
 		}
 		// After a refusal the provisioner takes the chosen node back, so that the scheduler can try another one.
-		if t := v.provisionTrouble(events); t != nil && v.schedulerWasRefused() {
-			return v.troubledHop(t, v.settled(t), "CreateVolume fails")
+		if v.schedulerWasRefused() {
+			if t := v.provisionTrouble(events); t != nil {
+				return v.troubledHop(t, v.settled(t), "CreateVolume fails")
+			}
+			if eventsKnown == Unknown {
+				return unknownHop(&o, "why the volume was not made could not be read")
+			}
 		}
 		return Hop{Status: StatusWaiting, Since: moment(created), Object: &o, Note: "waits for the scheduler to choose a node"}
 	}
@@ -76,10 +81,12 @@ func provisionHop(v *View) Hop {
 		return h
 	}
 	since := v.provisionSince(events)
-	_, podsKnown := v.podsOfClaim()
+	if v.Pod == nil && v.selectedNode() != "" && since.Equal(created) {
+		if _, known := v.podsOfClaim(); known == Unknown {
+			return unknownHop(&o, "when a pod came to use it could not be read")
+		}
+	}
 	switch {
-	case v.Pod == nil && podsKnown == Unknown && v.selectedNode() != "" && since.Equal(created):
-		return unknownHop(&o, "when a pod came to use it could not be read")
 	case eventsKnown == Unknown && v.age(since) < normalProvision:
 		return unknownHop(&o, "whether the volume is being made could not be read")
 	case eventsKnown == Yes && !v.provisionerSpoke(events):

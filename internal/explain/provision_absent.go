@@ -7,6 +7,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -20,8 +21,8 @@ func pluginNotFound(v *View) (Finding, Truth) {
 	class, known := v.class()
 	t, eventsKnown := provisionError(v)
 	word := t != nil && told(provisionWords, t.Text) == "provision/plugin-not-found"
-	if known == Yes && class.Provisioner == noProvisioner {
-		return Finding{}, No
+	if known == Yes && class.Provisioner == noProvisioner || word && strings.Contains(t.Text, noProvisioner) {
+		return Finding{}, No // a hand-made volume must fit
 	}
 	if known == Unknown && !word {
 		return Finding{}, min(eventsKnown.not(), Unknown)
@@ -162,6 +163,10 @@ func provisionerNotRunning(v *View) (Finding, Truth) {
 	if known == Unknown && s.Proof != Certain {
 		return Finding{}, Unknown // its events may say that it works
 	}
+	if s.Works == Unknown && s.Pod == nil && !s.Present && last.IsZero() && v.hop(HopProvision).Status == StatusStuck && v.seesNothingOf() {
+		s.Works, s.Proof = No, Possible
+		s.Why = "the claim was handed to it, and there is no word of it; whether it runs could not be read"
+	}
 	if s.Works != No || last.After(s.Renewed.Add(normalUntouched)) && v.taken.Sub(last) < recent {
 		return Finding{}, min(s.Works.not(), Unknown)
 	}
@@ -180,6 +185,13 @@ func provisionerNotRunning(v *View) (Finding, Truth) {
 	}
 	f.Fix = append(f.Fix, say("Get the controller to run (replicas, image, crash, permissions, room on a node). The claim is then served by itself."))
 	return f, Yes
+}
+
+// seesNothingOf: neither leases nor the driver's pods can be read, so that the claim's own silence is all there is.
+func (v *View) seesNothingOf() bool {
+	_, leases := list[*coordinationv1.Lease](v.world, inLeases, snapshot.Query{Fields: "metadata.name=" + provisionerSidecar.Lease(v.Driver)})
+	_, daemons := v.daemonSets()
+	return leases == Unknown && daemons == Unknown
 }
 
 func sidecarName(s sidecar) string {

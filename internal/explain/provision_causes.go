@@ -334,7 +334,7 @@ func provisioning(v *View) (Finding, Truth) {
 		return Finding{}, min(v.eventsOfClaimKnown().not(), Unknown)
 	}
 	h := v.hop(HopProvision)
-	if h.Status != StatusWaiting || !h.reached || v.Pod == nil && v.selectedNode() == "" && v.waitsForConsumer() != No {
+	if h.Status != StatusWaiting || !h.reached || v.Pod == nil && v.selectedNode() == "" && v.waitsForConsumer() == Yes {
 		return Finding{}, No
 	}
 	events, known := v.claimEvents()

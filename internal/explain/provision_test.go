@@ -29,6 +29,7 @@ func TestProvisionWords(t *testing.T) {
 		{failed + `rpc error: code = Internal desc = [POST https://cinder/v3/volumes 400]: {"badRequest": {"code": 400, "message": "Availability zone 'nova-2' is invalid."}}`, "provision/no-topology"},
 
 		// The API, secrets.
+		{`failed to get target node: nodes "worker-1" is forbidden: User "system:serviceaccount:rook-ceph:sa" cannot get resource "nodes" in API group "" at the cluster scope`, "provision/rbac"},
 		{failed + `error getting secret s in namespace n: secrets "s" is forbidden: User "system:serviceaccount:n:csi" cannot get resource "secrets" in API group "" in the namespace "n"`, "provision/rbac"},
 		{`failed to list csinodes: csinodes.storage.k8s.io is forbidden: User "system:serviceaccount:kube-system:csi" cannot list resource "csinodes" in API group "storage.k8s.io" at the cluster scope`, "provision/rbac"},
 		{failed + `error getting secret rook-csi-rbd-provisioner in namespace rook-ceph: secrets "rook-csi-rbd-provisioner" not found`, "provision/secret-missing"},
@@ -62,6 +63,7 @@ func TestProvisionWords(t *testing.T) {
 		{failed + `rpc error: code = Internal desc = googleapi: Error 403: Required 'compute.disks.create' permission for 'projects/p/zones/z/disks/d', forbidden`, "provision/permission"},
 
 		// Modes.
+		{`Volume provisioning failed with infeasible error. Retries will be delayed. rpc error: code = InvalidArgument desc = Invalid parameters from input: pvc-1, with error: multi-node writing is only supported for block volume`, "provision/access-mode"},
 		{failed + `rpc error: code = InvalidArgument desc = Volume capabilities MULTI_NODE_MULTI_WRITER not supported. Only AccessModes[ReadWriteOnce] supported.`, "provision/access-mode"},
 		{failed + `rpc error: code = InvalidArgument desc = invalid AccessMode: ReadWriteMany is only supported for block volumes`, "provision/access-mode"},
 		{failed + `rpc error: code = InvalidArgument desc = multi node access modes are only supported on rbd "block" type volumes`, "provision/access-mode"},

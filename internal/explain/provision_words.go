@@ -10,6 +10,7 @@ import (
 var provisionWords = []signature{
 	sig("provision/backend-error", `RequestLimitExceeded|rate.?limit|throttl|too many requests|\b429\b`), // a rate limit is none of the others, and passes
 	sig("provision/plugin-not-found", `no volume plugin matched`),
+	sig("provision/rbac", `is forbidden: User "|cannot (get|list|watch|create|update|patch|delete) resource "`),
 	sig("provision/provisioner-not-running", `dial unix \S+: connect|lost connection to csi driver`),
 	sig("provision/selected-node-gone", `failed to get target node|(node|csinode\S*) "[^"]+" not found`),
 	sig("provision/source-not-ready", `getting handle for DataSource|error getting snapshot|claim in dataSource|snapshot \S+ (is |was )?(not ready|not bound|not found|being deleted|currently being deleted)|`+
@@ -21,7 +22,6 @@ var provisionWords = []signature{
 		`\b(topology|zone|region|location)s?["']?\s.{0,80}(not (allowed|supported|available|found|accessible|valid)|is invalid|unknown|doesn't exist|does not exist)|`+
 		`\bno (\S+ ){0,2}(datastores?|nodes?|zones?)( were| was)? found.{0,60}(topolog|accessib|zone)|failed to (pick|find|determine|get) (a )?(zones?|region|location|topology)|`+
 		`requisite topology|not accessible (to|from) (all |any )?(\S+ )?nodes|availability ?zones? .{0,60}(invalid|not available|not supported|required)|allowedTopologies`),
-	sig("provision/rbac", `is forbidden: User "|cannot (get|list|watch|create|update|patch|delete) resource "`),
 	sig("provision/secret-missing", `error getting secret|secrets? "[^"]+" not found|(failed|unable|could not|cannot) (to )?(get|find|fetch|read|retrieve|load) (\S+ ){0,4}secrets?\b|`+
 		`name and namespace template from params|\bsecrets? (\S+ ){0,3}(is|are|was|were) (empty|missing|nil|not (found|set|provided|specified))|(empty|missing|nil) (\S+ )?secrets?\b|\bno secrets?\b|`+
 		`in secrets? (is |are |was )?(missing|empty|not found)|missing \S+ field \S+ in secrets?|(key|field|user|password|token)\S* .{0,40}not (found|set|present|provided) in (the )?secrets?`),
@@ -33,7 +33,7 @@ var provisionWords = []signature{
 		`(invalid|expired|wrong|incorrect|no valid|bad) (\S+ )?(credentials?|token|password|user ?name|api ?key|client secret)|ExpiredToken|InvalidClientTokenId|InvalidAccessKeyId|SignatureDoesNotMatch|NoCredentialProviders|InvalidIdentityToken|AADSTS\d+|invalid_grant|invalid_client|`+
 		`no EC2 IMDS role|get credentials|refresh cached credentials|AssumeRole|could not find default credentials|logon failure|rados: ret=-(1|13)\b|Policy doesn't allow`),
 	sig("provision/access-mode", `(access ?modes?|MULTI_NODE_\w+|SINGLE_NODE_\w+|ReadWriteMany|ReadOnlyMany|ReadWriteOncePod|\bRWX|\bROX|\bRWOP)\b.{0,120}(not (supported|valid|allowed|possible|available)|n't supported|unsupported|invalid|cannot|only|does ?n.t|must|requires)|`+
-		`(not support|n't support|unsupported|invalid|only supports?|only allowed|cannot|requires?).{0,100}(access ?mode|MULTI_NODE|SINGLE_NODE|ReadWriteMany|ReadOnlyMany|ReadWriteOncePod|\bRWX\b|\bROX\b|\bRWOP\b)|`+
+		`multi.?node (writ|read|attach|access)\w* .{0,80}(only|not)|(not support|n't support|unsupported|invalid|only supports?|only allowed|cannot|requires?).{0,100}(access ?mode|MULTI_NODE|SINGLE_NODE|ReadWriteMany|ReadOnlyMany|ReadWriteOncePod|\bRWX\b|\bROX\b|\bRWOP\b)|`+
 		`volume ?capabilit(y|ies).{0,120}(not (supported|valid|allowed)|unsupported|invalid)|(unsupported|invalid|not support\w*).{0,40}volume ?capabilit|`+
 		`(block|raw|filesystem|mount) (access type|volume ?mode|volumes?|mode|device)\b.{0,40}(not supported|unsupported|not allowed)|(not support|unsupported).{0,30}(block|filesystem|raw) (volume|mode|access)`),
 	sig("provision/out-of-capacity", `not enough (\S+ ){0,3}(space|capacity|storage|room|resources|nodes|available)|insufficient\S* (\S+ ){0,3}(space|capacity|storage|room|disk|resources)|no (\S+ )?space left|out of (disk )?space|not have (enough|sufficient)|`+

@@ -45,7 +45,7 @@ func scheduleHop(v *View) Hop {
 	if v.PV != nil && v.PV.CreationTimestamp.After(since) {
 		since = v.PV.CreationTimestamp.Time // the scheduler waited for it until now
 	}
-	volumeFirst := !v.passed(HopClaim, HopProvision, HopBind)
+	volumeFirst := v.reached(HopClaim, HopProvision, HopBind)
 	failed := c != nil && c.Status == corev1.ConditionFalse
 	switch {
 	case failed && volumeFirst && (schedulerEcho.MatchString(c.Message) || bindingFailed.MatchString(c.Message)), volumeFirst && v.selectedNode() != "", v.claimGoes():

@@ -20,7 +20,7 @@ var snapshotWords = []signature{
 	sig("snapshot/rbac", `is forbidden: User "|cannot (get|list|watch|create|update|patch|delete) resource "`),
 	sig("snapshot/secret-missing", `failed to get (credentials|secret)|cannot (get credentials|retrieve secrets)|error getting secret|secrets? "[^"]+" not found|\bsecrets? (\S+ ){0,3}(is|are|was|were) (empty|missing|nil|not (found|set|provided|specified))|`+
 		`(empty|missing|nil|no) (\S+ )?secrets?\b|in secrets? (is |are )?(missing|empty|not found)`),
-	sig("snapshot/source-not-ready", `not yet bound to a PV|failed to retrieve PVC?\b|PVC source for snapshot|non-CSI volumes is not supported|cannot find CSI PersistentVolumeSource|claim in dataSource not bound|`+
+	sig("snapshot/source-not-ready", `not yet bound to a PV|failed to retrieve PVC?\b|PVC source for snapshot|non-CSI volumes is not supported|cannot find CSI PersistentVolumeSource|claim in dataSource not bound|cannot get (claim|volume) from snapshot|`+
 		`VolumeSnapshotContent is (missing|not bound|dynamically provisioned)|is pre-provisioned while expecting|non-existing content|VolumeSnapshotRef does not match|not bound to the VolumeSnapshot|can ?not find snapshot for snapshotID|volume name is empty`),
 }
 
@@ -114,7 +114,9 @@ func (v *View) cutFinding(c cut, f Finding) Finding {
 		f.Evidence = append(f.Evidence, fact(v.claimObject(), "spec.dataSource", ref(c.VolumeSnapshot).String(), v.Claim.CreationTimestamp.Time))
 		f.Why = fmt.Sprintf("Claim %s/%s is restored from snapshot %s. ", v.Namespace, v.ClaimName, c.Name) + f.Why
 	}
-	f.Status, f.Until = h.Status, h.Until
+	if f.Status == "" {
+		f.Status, f.Until = h.Status, h.Until
+	}
 	return f
 }
 
@@ -229,6 +231,10 @@ func snapshotSource(v *View, t *trouble) Finding {
 			f.Confidence = Certain
 			f.Why = fmt.Sprintf("The snapshot is of claim %s, which is %s itself.", *claim, pvc.Status.Phase)
 			f.Evidence = append(f.Evidence, fact(o, "status.phase", string(pvc.Status.Phase), pvc.CreationTimestamp.Time))
+			if pods, all := v.consumers(c.Namespace, *claim); all == Yes && len(pods) == 0 && unusedYet(v.world, pvc) == Yes {
+				f.Status = StatusWaiting // as the claim does: no pod has used it yet
+				f.Why += " It gets its volume when a pod first uses it, and the snapshot is cut after that."
+			}
 			f.Fix = append(f.Fix, Step{Text: "Ask why the claim is not bound", Command: v.command("csidoctor", "pvc", *claim, "-n", c.Namespace), Danger: DangerNone})
 		}
 		f.Fix = append(f.Fix, v.look("See the state of the claim and its volume", "get", "pvc", *claim, "-n", c.Namespace, "-o", "wide"))
@@ -237,6 +243,15 @@ func snapshotSource(v *View, t *trouble) Finding {
 	}
 	f.Fix = append(f.Fix, say("Put the source right; the snapshot is tried again by itself."))
 	return f
+}
+
+// unusedYet: the claim's class makes the volume for its first pod, and none has been given a node.
+func unusedYet(w *world, c *corev1.PersistentVolumeClaim) Truth {
+	if c.Annotations[annSelectedNode] != "" || c.Spec.VolumeName != "" {
+		return No
+	}
+	v := View{world: w, Claim: c, claimKnown: Yes}
+	return v.waitsForConsumer()
 }
 
 func snapshotController(v *View) (Finding, Truth) {

@@ -2,23 +2,17 @@ package collect
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
 // Files answers from an input that was read whole. An answer sees no more of it than the same queries see of a cluster.
-func Files(full *snapshot.Snapshot) Source { return files{full: full, mu: &sync.Mutex{}} }
+func Files(full *snapshot.Snapshot) Source { return files{full} }
 
-type files struct {
-	full *snapshot.Snapshot
-	mu   *sync.Mutex // a Snapshot builds its indices when it is asked
-}
+type files struct{ full *snapshot.Snapshot }
 
 func (f files) Fetch(_ context.Context, q snapshot.Query) Answer {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	a := Answer{Objects: f.full.Select(q)}
 	if !f.complete(q, len(a.Objects)) {
 		a.Gap = f.gap(q)

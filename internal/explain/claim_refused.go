@@ -270,9 +270,14 @@ func pvcMissing(v *View) (Finding, Truth) {
 	if !v.at(HopClaim) || v.claimKnown != No || v.Pod == nil {
 		return Finding{}, No
 	}
-	f := v.asBlock(Finding{Confidence: Certain, Rest: true,
+	_, events := v.podEvents()
+	f := v.asBlock(Finding{Confidence: Certain, Rest: events == Yes, // where nobody can be heard, the missing object is all there is
 		Why:      fmt.Sprintf("Pod %s/%s uses claim %s, and there is no claim of that name in its namespace.", v.Namespace, v.Pod.Name, v.ClaimName),
 		Evidence: []Evidence{fact(ref(v.Pod), "spec.volumes["+v.Volume.Name+"]", "claim "+v.ClaimName, v.Pod.CreationTimestamp.Time), fact(v.claimObject(), "", "not found", time.Time{})}})
+	if events == Unknown {
+		f.Confidence = Possible
+		f.Why += " Whether its making was refused could not be read."
+	}
 	if f.Status == StatusDegraded {
 		f.Why += " The pod still runs with the volume mounted; it will not start again."
 	}

@@ -42,8 +42,8 @@ func scheduleHop(v *View) Hop {
 	if v.Pod.DeletionTimestamp != nil {
 		return skippedHop("the pod is being deleted and never ran")
 	}
-	if v.PV != nil && v.PV.CreationTimestamp.After(since) {
-		since = v.PV.CreationTimestamp.Time // the scheduler waited for it until now
+	if made := v.madeAt(); made.After(since) {
+		since = made // the scheduler waited for it until then
 	}
 	volumeFirst := v.reached(HopClaim, HopProvision, HopBind)
 	failed := c != nil && c.Status == corev1.ConditionFalse
@@ -58,6 +58,23 @@ func scheduleHop(v *View) Hop {
 		return v.openHop(since, errorSettled, o, "not scheduled yet")
 	}
 	return v.openHop(since, errorSettled, o, "no node fits")
+}
+
+// madeAt is when the claim's volume was made: its object is there since, or the provisioner says so.
+func (v *View) madeAt() time.Time {
+	var made time.Time
+	if v.PV != nil {
+		made = v.PV.CreationTimestamp.Time
+		v.ahead(func() {
+			events, _ := v.claimEvents()
+			for _, r := range events {
+				if r.Reason == "ProvisioningSucceeded" && r.Last.After(made) {
+					made = r.Last
+				}
+			}
+		})
+	}
+	return made
 }
 
 // othersOpen: another claim of the pod is not bound, so the scheduler waits for that one.

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -114,6 +115,9 @@ func (v *View) cutTrouble(c cut) (*trouble, Truth) {
 	}
 	if c.content != nil && c.content.Status != nil {
 		use(ref(c.content), c.content.Status.Error)
+	}
+	if t != nil {
+		t.Text = strings.ReplaceAll(t.Text, `\"`, `"`) // texts are quoted again on their way through the controllers
 	}
 	return t, known
 }

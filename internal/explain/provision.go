@@ -164,7 +164,7 @@ func (v *View) provisionCured(t *trouble) bool {
 	if class, known := v.class(); known == Yes && class.CreationTimestamp.After(t.At) {
 		return true
 	}
-	switch told(provisionWords, t.Text) {
+	switch v.told(provisionWords, t.Text) {
 	case "provision/selected-node-gone":
 		_, node := v.node(v.selectedNode())
 		_, csi := v.csiNode(v.selectedNode())
@@ -233,9 +233,9 @@ func provisionError(v *View) (*trouble, Truth) {
 	if t == nil || v.at(HopSchedule) && v.taken.Sub(t.At) > normalProvisionSlow {
 		return nil, known
 	}
-	if told(provisionWords, t.Text) == "provision/operation-pending" {
+	if v.told(provisionWords, t.Text) == "provision/operation-pending" {
 		for _, r := range slices.Backward(t.Earlier) {
-			if told(provisionWords, r.Message) != "provision/operation-pending" {
+			if v.told(provisionWords, r.Message) != "provision/operation-pending" {
 				t.Text, t.Source, t.Evidence = r.Message, r.Source, r.evidence()
 				break
 			}

@@ -224,7 +224,7 @@ have more.`,
 		if t == nil {
 			return Finding{}, min(known.not(), Unknown)
 		}
-		if word := told(provisionWords, t.Text); word != "" && word != "provision/backend-error" {
+		if word := v.told(provisionWords, t.Text); word != "" && word != "provision/backend-error" {
 			return Finding{}, No
 		}
 		f := v.refused(t, fmt.Sprintf("Driver %s cannot make the volume: %s", v.Driver, driverSays(t)),
@@ -241,7 +241,7 @@ func (v *View) refused(t *trouble, why string, fix ...Step) Finding {
 	if v.at(HopProvision) && f.Status == StatusWaiting {
 		f.Until = v.hop(HopProvision).Until
 	}
-	if code, _ := grpc(t.Text); slices.Contains(provenBy[told(provisionWords, t.Text)], code) {
+	if code, _ := grpc(t.Text); slices.Contains(provenBy[v.told(provisionWords, t.Text)], code) {
 		f.Confidence = Certain
 	}
 	if n := len(t.Earlier); n > 0 && t.Earlier[n-1].Message != t.Text { // what the later calls say, which only wait for this one
@@ -283,7 +283,7 @@ func backendUnreachable(v *View) (Finding, Truth) {
 	if t == nil {
 		return Finding{}, min(known.not(), Unknown)
 	}
-	word := told(provisionWords, t.Text)
+	word := v.told(provisionWords, t.Text)
 	sick, ev := "", []Evidence(nil)
 	if word == "provision/backend-unreachable" || word == "provision/operation-pending" {
 		sick, ev = v.sickBackend()
@@ -371,7 +371,7 @@ func selectedNodeGone(v *View) (Finding, Truth) {
 	n, known := v.node(name)
 	csi, csiKnown := v.csiNode(name)
 	t, _ := provisionError(v)
-	word := t != nil && told(provisionWords, t.Text) == "provision/selected-node-gone"
+	word := t != nil && v.told(provisionWords, t.Text) == "provision/selected-node-gone"
 	gone := ""
 	switch {
 	case known == No:

@@ -142,7 +142,7 @@ func said(id string, find func(*View) (*trouble, Truth), words []signature, find
 		if t == nil {
 			return Finding{}, min(known.not(), Unknown)
 		}
-		if told(words, t.Text) != id {
+		if v.told(words, t.Text) != id {
 			return Finding{}, No
 		}
 		f := finding(v, t)
@@ -155,4 +155,15 @@ func said(id string, find func(*View) (*trouble, Truth), words []signature, find
 		f.Evidence = append([]Evidence{t.Evidence}, f.Evidence...)
 		return f, Yes
 	}
+}
+
+// told is told, once for all causes that read the same text.
+func (w *world) told(words []signature, text string) string {
+	key := words[0].Cause + "\x00" + text // a table is known by its first row
+	cause, known := w.memo[key]
+	if !known {
+		cause = told(words, text)
+		w.memo[key] = cause
+	}
+	return cause
 }

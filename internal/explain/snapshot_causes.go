@@ -131,7 +131,7 @@ func aboutCut(id string, finding func(*View, *trouble) Finding) func(*View) (Fin
 		if t == nil {
 			return Finding{}, min(all.not(), Unknown)
 		}
-		if told(snapshotWords, t.Text) != id || v.at(HopProvision) && v.settled(t) != StatusStuck {
+		if v.told(snapshotWords, t.Text) != id || v.at(HopProvision) && v.settled(t) != StatusStuck {
 			return Finding{}, No
 		}
 		f := finding(v, t)
@@ -148,7 +148,7 @@ func snapshotClassMissing(v *View) (Finding, Truth) {
 		return Finding{}, known
 	}
 	t, all := v.cutTrouble(c)
-	word := t != nil && told(snapshotWords, t.Text) == "snapshot/class-missing"
+	word := t != nil && v.told(snapshotWords, t.Text) == "snapshot/class-missing"
 	name := text(c.Spec.VolumeSnapshotClassName)
 	if c.content != nil || c.Spec.Source.PersistentVolumeClaimName == nil || t != nil && !word {
 		return Finding{}, No // it was found, or none is needed
@@ -343,7 +343,7 @@ func snapshotDriverError(v *View) (Finding, Truth) {
 	}
 	t, all := v.cutTrouble(c)
 	switch {
-	case t != nil && (told(snapshotWords, t.Text) != "" || v.at(HopProvision) && v.settled(t) != StatusStuck):
+	case t != nil && (v.told(snapshotWords, t.Text) != "" || v.at(HopProvision) && v.settled(t) != StatusStuck):
 		return Finding{}, No
 	case t != nil:
 		f := Finding{Why: fmt.Sprintf("The driver fails with snapshot %s/%s: %s", c.Namespace, c.Name, driverSays(t)), Evidence: []Evidence{t.Evidence}}

@@ -159,7 +159,10 @@ func resizerNotRunning(v *View) (Finding, Truth) {
 	}
 	s := v.sidecar(resizerSidecar)
 	_, known := v.claimEvents()
+	untouched := v.resizeState() == "" && claimCondition(v.Claim, corev1.PersistentVolumeClaimResizing) == nil && !v.resizerSpoke()
 	switch {
+	case s.Works == Unknown && untouched: // the resizer marks a claim as soon as it takes it up
+		s.Proof, s.Why = Possible, "the claim has no mark of it (no Resizing condition, no allocatedResourceStatuses); the sidecar itself could not be looked at"
 	case s.Works == Unknown || known == Unknown && s.Proof != Certain:
 		return Finding{}, Unknown
 	case s.Works == Yes && (v.resizerSpoke() || claimCondition(v.Claim, corev1.PersistentVolumeClaimResizing) != nil || v.hop(HopExpand).Status != StatusStuck):
@@ -227,7 +230,7 @@ func (v *View) fixNodeExpand() []Step {
 }
 
 // The words of drivers that grow a volume only while nobody uses it.
-var offlineOnly = phrase(`only supports offline expansion|offline (volume )?(expansion|resize)|online (volume )?(expansion|resize|extend)\w* (is )?(not |un)supported|not support(ed)? online|(must|should|needs? to|has to) (first )?be (detached|unpublished|offline|unmounted|stopped|shut ?down|deallocated)|(cannot|can't|can not|unable to|not allowed to|could not) (be )?(expand|resize|extend|grow)\w*.{0,80}(while|when|since|because|as).{0,40}(attached|in[- ]use|published|mounted|online|running)|(detach|unpublish|scale down|shut ?down|stop).{0,60}(before|and|then|to) .{0,30}(expand|resiz|extend|grow)|(currently )?in[- ]use.{0,60}(expand|resize|extend)|attached to (a )?running|status must be available`)
+var offlineOnly = phrase(`only supports offline expansion|only (be )?(supported|possible|allowed|done) (on|for|with|when|while|if) .{0,30}(unattached|detached|offline|stopped|unmounted|not attached)|offline (volume )?(expansion|resize)|online (volume )?(expansion|resize|extend)\w* (is )?(not |un)supported|not support(ed)? online|(must|should|needs? to|has to) (first )?be (detached|unpublished|offline|unmounted|stopped|shut ?down|deallocated)|(cannot|can't|can not|unable to|not allowed to|could not) (be )?(expand|resize|extend|grow)\w*.{0,80}(while|when|since|because|as).{0,40}(attached|in[- ]use|published|mounted|online|running)|(detach|unpublish|scale down|shut ?down|stop).{0,60}(before|and|then|to) .{0,30}(expand|resiz|extend|grow)|(currently )?in[- ]use.{0,60}(expand|resize|extend)|attached to (a )?running|status must be available`)
 
 func needsDetach(v *View) (Finding, Truth) {
 	if !v.at(HopExpand) || !v.growing() {
@@ -244,12 +247,22 @@ func needsDetach(v *View) (Finding, Truth) {
 	f.Evidence = append(f.Evidence, t.Evidence)
 	f.Status = StatusStuck // the driver's answer does not change by trying again
 	users := []string{}
-	pods, _ := v.podsOfClaim()
+	pods, podsKnown := v.podsOfClaim()
 	for _, p := range pods {
 		users = append(users, p.Namespace+"/"+p.Name)
 	}
-	if len(users) > 0 {
+	attachments, attachmentsKnown := v.attachments()
+	switch free := podsKnown.and(attachmentsKnown); {
+	case len(users) > 0:
 		f.Why += ". It is used by " + strings.Join(users, ", ") + "."
+	case len(attachments) > 0 || free != Yes && v.age(t.At) >= resizerBackoff:
+	case free != Yes:
+		return Finding{}, Unknown
+	case v.age(t.At) < resizerBackoff:
+		return Finding{}, No // it was let go of since: the resizer has not tried again yet
+	default:
+		f.Why += fmt.Sprintf(". No pod uses it and it is attached nowhere, and the resizer has not tried again in %s.", ago(v.age(t.At)))
+		f.Confidence = Possible
 	}
 	f.Fix = []Step{v.look("See who uses the claim", "-n", v.Namespace, "describe", "pvc", v.ClaimName),
 		say("At a time when it may stop: scale the owner of these pods to 0, wait until the volume is detached and the claim shows FileSystemResizePending or its new size, then scale it up again.")}
@@ -288,7 +301,7 @@ func infeasible(v *View) (Finding, Truth) {
 	if t != nil {
 		code, _ := grpc(t.Text)
 		byCode := slices.Contains([]string{"InvalidArgument", "OutOfRange", "Unimplemented"}, code)
-		if !status && !byCode && (!neverGrows.in(plainWords(t.Text)) || passes.in(plainWords(t.Text)) || snapshotsHold.in(t.Text)) {
+		if !status && !byCode && (!neverGrows.in(plainWords(t.Text)) || passes.in(plainWords(t.Text)) || snapshotsHold.in(t.Text) || offlineOnly.in(t.Text)) {
 			return Finding{}, No
 		}
 		f.Why = fmt.Sprintf("%s, and the backend of %s says that this can never be: %s", v.grows(), v.Driver, plainWords(t.Text))
@@ -344,6 +357,9 @@ func expandBackendError(v *View) (Finding, Truth) {
 	t, known := v.controllerTrouble()
 	if t == nil {
 		return Finding{}, min(known.not(), Unknown)
+	}
+	if offlineOnly.in(t.Text) && !snapshotsHold.in(t.Text) {
+		return Finding{}, No
 	}
 	f := v.sizeFinding(fmt.Sprintf("%s, and the backend of %s fails to grow the volume: %s", v.grows(), v.Driver, plainWords(t.Text)))
 	f.Status, f.Rest = v.settled(t), true
@@ -401,7 +417,17 @@ func filesystemSmaller(v *View) (Finding, Truth) {
 
 func expandInProgress(v *View) (Finding, Truth) {
 	h := v.hop(HopExpand)
-	if !v.at(HopExpand) || h.Status != StatusWaiting {
+	if !v.at(HopExpand) {
+		return Finding{}, No
+	}
+	if t, _ := v.controllerTrouble(); v.growing() && t != nil && offlineOnly.in(t.Text) && !snapshotsHold.in(t.Text) {
+		f := v.sizeFinding(v.grows() + ". The driver grows it only while no pod uses it, and none does any more: the resizer tries again within 5 minutes of its last try.")
+		until := t.At.Add(resizerBackoff)
+		f.Status, f.Until, f.Evidence = StatusWaiting, &until, append(f.Evidence, t.Evidence)
+		f.Fix = []Step{say("Wait, and keep the pods stopped until the claim shows its new size, or that the filesystem waits for a pod."), v.look("Watch the claim", "-n", v.Namespace, "get", "pvc", v.ClaimName, "--watch")}
+		return f, Yes
+	}
+	if h.Status != StatusWaiting {
 		return Finding{}, No
 	}
 	f := v.sizeFinding(v.grows() + "; it is being grown since " + ago(v.age(v.expansionSince())) + ".")

@@ -247,7 +247,12 @@ func (v *View) blamed() (*blame, Truth) {
 		}
 	}
 	if t == nil {
-		if _, events := v.podEvents(); known == Unknown || events == Unknown {
+		_, events := v.podEvents()
+		told := Yes // a kubelet that was not told that the volume is attached waits in silence
+		if v.failing() && v.hop(HopAttach).Status == StatusOK {
+			told = v.listedAttached(v.Node)
+		}
+		if known == Unknown || events == Unknown || told == Unknown {
 			return nil, Unknown
 		}
 		return nil, No
@@ -256,7 +261,7 @@ func (v *View) blamed() (*blame, Truth) {
 	if slow := b.Cause == "stage/operation-pending" || b.Cause == "stage/timeout"; slow {
 		v.firstReason(b)
 	}
-	if known == Unknown && (b.Cause == "" || vague[b.Cause]) {
+	if known == Unknown && (b.Cause == "" || vague[b.Cause] || deadStaging.in(telling(t.Text))) {
 		return nil, Unknown
 	}
 	if v.failing() && v.settled(t) == StatusWaiting && b.Cause != "" {

@@ -103,6 +103,9 @@ func (w *world) mountTells(text string) string {
 // vagueMount: mount(8) and drivers say these for so many reasons that only the kernel's log or the device tells which.
 var vagueMount = phrase(`wrong fs type, bad option, bad superblock|exit status \d+\s*$|failed with mount failed: exit status \d+`)
 
+// deadStaging: looking at the staging path fails; whether its mount is stale only the node's report tells.
+var deadStaging = phrase(`STAGING-PATH\S*.{0,40}(input/output error|transport endpoint is not connected|stale (nfs )?file handle|no such device)`)
+
 // containerWords are what the runtime, the kubelet or the program in a container says when its volume is at fault after the
 // mount was reported done.
 var containerWords = []signature{

@@ -237,7 +237,7 @@ func proveNotStaged(v *View, n *nodeFacts, t *trouble) *blame {
 		return nil
 	}
 	cause := v.mountTells(t.Text)
-	if cause != "publish/not-staged" && !strings.Contains(t.Text, path.Dir(n.volume.Staging.Path)) {
+	if cause != "publish/not-staged" && (cause != "" || !strings.Contains(t.Text, path.Dir(n.volume.Staging.Path))) {
 		return nil
 	}
 	return &blame{Cause: "publish/not-staged", Confidence: Certain, Evidence: []Evidence{n.seen("mountinfo", "nothing is mounted at "+n.volume.Staging.Path)},

@@ -402,7 +402,7 @@ func readOnlyMount(v *View, n *nodeFacts) *blame {
 	if mountRO || !fsRO && !m.Has("emergency_ro") && !m.Has("shutdown") && !dead {
 		return nil
 	}
-	if m.Anonymous() && m.FSType != "btrfs" {
+	if m.Anonymous() && m.FSType != "btrfs" || slices.Contains(imageFilesystems, m.FSType) {
 		return nil // a share that is exported read-only has not failed
 	}
 	b := &blame{Cause: "start/read-only", Evidence: []Evidence{n.seen("mountinfo "+m.Mountpoint, fmt.Sprintf("%s %s, mounted %s, filesystem %s", m.Device(), m.FSType, m.Options, m.VFSOptions))},
@@ -416,6 +416,9 @@ func readOnlyMount(v *View, n *nodeFacts) *blame {
 	}
 	return b
 }
+
+// imageFilesystems are never written to, and always full.
+var imageFilesystems = []string{"squashfs", "erofs", "iso9660", "cramfs", "composefs"}
 
 // wantsReadOnly: the pod, the PV or its options ask for a mount that cannot be written.
 func (v *View) wantsReadOnly() bool {
@@ -436,7 +439,9 @@ const fullPermille = 999
 // fullVolume: no space or no inodes are left.
 func fullVolume(v *View, n *nodeFacts) *blame {
 	what, ev := n.full(fullPermille)
-	if what == "" || v.wantsReadOnly() {
+	m, ok := n.published()
+	mountRO, fsRO := m.ReadOnly()
+	if what == "" || v.wantsReadOnly() || ok && (mountRO || fsRO || slices.Contains(imageFilesystems, m.FSType)) {
 		return nil
 	}
 	return &blame{Cause: "start/full", Evidence: []Evidence{ev}, Why: fmt.Sprintf("On node %s the volume %s of pod %s has no %s left.", n.node, v.volumeName(), v.say("POD"), what)}

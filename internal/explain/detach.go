@@ -18,7 +18,8 @@ func detachHop(v *View) Hop {
 		return skippedHop("")
 	}
 	going, known := v.leavings()
-	for _, at := range going {
+	if len(going) > 0 {
+		at := going[0]
 		v.ahead(func() {
 			v.sidecar(attacherSidecar)
 			v.csiDriver()

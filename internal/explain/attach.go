@@ -29,11 +29,16 @@ func attachHop(v *View) Hop {
 			v.sidecar(attacherSidecar)
 			held, _ := v.holders()
 			for _, h := range held {
-				if len(h.running()) == 0 && !h.leaving() && h.Ready != No { // its own teardown will be asked about
-					v.csiNode(h.Name)
-					v.plugin(h.Name)
-					v.report(h.Name)
+				switch {
+				case h.leaving():
+					v.installed()
+				case len(h.running()) == 0 && h.Ready == Yes: // its own teardown will be asked about
+					v.nodeSide(h.Name)
+					v.controllerManagerDown()
 				}
+			}
+			if len(held) == 0 && v.age(v.scheduledAt()) > normalAttach {
+				v.controllerManagerDown()
 			}
 		}
 	})
@@ -50,8 +55,13 @@ func attachHop(v *View) Hop {
 	case known == Unknown && v.deviceMissing() || known == Yes && at.Status.Attached && v.otherMachine(at) == Unknown && v.deviceMissing():
 		return unknownHop(&o, "the device is missing, and whether it is attached to this machine could not be read")
 	case known == Yes && at.Status.Attached:
-		if t := v.mountTrouble(); v.listedAttached(v.Node) == No && (t == nil || waitForAttach.MatchString(t.Text)) {
-			return v.openHop(latest(at.CreationTimestamp.Time, v.scheduledAt()), normalAttach, o, "attached, and the node was not told")
+		if t := v.mountTrouble(); t == nil || waitForAttach.MatchString(t.Text) {
+			switch v.listedAttached(v.Node) {
+			case No:
+				return v.openHop(latest(at.CreationTimestamp.Time, v.scheduledAt()), normalAttach, o, "attached, and the node was not told")
+			case Unknown:
+				return unknownHop(&o, "attached, and whether the node was told could not be read")
+			}
 		}
 		return okHop("")
 	case known == Yes && at.Status.AttachError != nil && v.cured(at):

@@ -109,10 +109,16 @@ func attacherNotRunning(v *View) (Finding, Truth) {
 	alone := untouched(at) && v.age(at.CreationTimestamp.Time) >= normalUntouched
 	dead := s.Works == No && s.Proof == Certain
 	if !alone && !dead {
+		if v.hop(HopAttach).Status == StatusWaiting {
+			return Finding{}, No
+		}
 		if e := at.Status.AttachError; s.Works == Unknown && (e == nil || v.taken.Sub(e.Time.Time) > attacherBackoff+time.Minute) {
 			return Finding{}, Unknown
 		}
 		return Finding{}, No
+	}
+	if d, known := v.csiDriver(); d == nil && !dead && (known == Unknown || s.Works == Unknown) {
+		return Finding{}, Unknown // it may be that the driver attaches nothing
 	}
 	f := Finding{Confidence: Likely, Evidence: append([]Evidence{fact(ref(at), "status.attached", "false, no finalizer, no error", at.CreationTimestamp.Time)}, s.Evidence...)}
 	if !alone {

@@ -170,6 +170,14 @@ func attachText(id, title, doc, why string, cure Step) Cause {
 		_, words := grpc(text)
 		f := Finding{Why: fmt.Sprintf("%s: volume %s cannot be attached to node %s. %s says: %s", why, v.volumeName(), v.Node, v.Driver, words),
 			Evidence: []Evidence{t.Evidence, fact(Object{Kind: "PersistentVolume", Name: v.volumeName()}, "spec.csi.volumeHandle", v.Handle, time.Time{})}}
+		if id == "attach/held-outside" {
+			if _, dead := v.heldByDeadMachine(); dead == Unknown {
+				return Finding{}, Unknown
+			}
+			if names := v.machinesIn(text); len(names) > 0 {
+				f.Why = sentence(f.Why) + " That machine is node " + strings.Join(names, ", ") + ", which no VolumeAttachment of the volume names."
+			}
+		}
 		if text != t.Text {
 			f.Evidence = append(f.Evidence, t.Earlier[len(t.Earlier)-1].evidence())
 		}
@@ -342,6 +350,9 @@ func attachLimit(v *View) (Finding, Truth) {
 var refusedTwice = regexp.MustCompile(`(?i)still (being )?(used|mapped|open)|is in use|in use by|already (mapped|mounted|attached|open|exported) (on|to|by|at)|exclusive|has watchers|lock(ed)? by (an?other|node)|multi-?attach`)
 
 func attachNotExclusive(v *View) (Finding, Truth) {
+	if v.at(HopAttach) && v.hop(HopAttach).Status == StatusDegraded {
+		return v.writtenTwice()
+	}
 	if !v.at(HopStage, HopPublish) || !v.exclusive() {
 		return Finding{}, No
 	}
@@ -367,6 +378,44 @@ func attachNotExclusive(v *View) (Finding, Truth) {
 			fact(ref(other), "spec.nodeName", other.Spec.NodeName, other.CreationTimestamp.Time), t.Evidence}}
 	f.Fix = []Step{v.look("See which pods use the claim, and who owns them", "-n", v.Namespace, "get", "pods", "-o", "wide"),
 		say("Let only one of the pods run: strategy Recreate and one replica for a Deployment, a claim each for several replicas.")}
+	return f, Yes
+}
+
+// oneWriter are filesystems that two kernels must never have mounted at once.
+var oneWriter = []string{"ext2", "ext3", "ext4", "xfs", "btrfs"}
+
+// elsewhere is another node where a running pod has the volume too, though it has a filesystem for one kernel or is a raw device,
+// and is meant for one node. It is only looked for where the claim or volume is asked about: there its pods are known.
+func (v *View) elsewhere() *corev1.Pod {
+	if v.asked.Kind == "Pod" || !v.exclusive() || v.PV.Spec.CSI == nil || !ready(v.Pod) {
+		return nil
+	}
+	raw := v.PV.Spec.VolumeMode != nil && *v.PV.Spec.VolumeMode == corev1.PersistentVolumeBlock
+	if !raw && !slices.Contains(oneWriter, v.PV.Spec.CSI.FSType) {
+		return nil
+	}
+	users, _ := v.consumers(v.Namespace, v.ClaimName)
+	i := slices.IndexFunc(users, func(p *corev1.Pod) bool { return p.Spec.NodeName != v.Node && ready(p) && !finished(p) })
+	if i < 0 {
+		return nil
+	}
+	return users[i]
+}
+
+func (v *View) writtenTwice() (Finding, Truth) {
+	other := v.elsewhere()
+	if other == nil {
+		return Finding{}, No
+	}
+	on := []string{v.Node, other.Spec.NodeName}
+	slices.Sort(on)
+	f := Finding{Status: StatusDegraded, Confidence: Certain,
+		Why: fmt.Sprintf("Volume %s is meant for one node and is used on two at once, %s and %s: its driver %s does not attach, so nothing guards it. Two kernels that write to one %s filesystem destroy it.", v.volumeName(), on[0], on[1], v.Driver, v.PV.Spec.CSI.FSType),
+		Evidence: []Evidence{fact(ref(v.PV), "spec.accessModes", accessModes(v.PV.Spec.AccessModes), time.Time{}), fact(Object{Kind: "CSIDriver", Name: v.Driver}, "spec.attachRequired", "false", time.Time{}),
+			fact(ref(v.Pod), "spec.nodeName", v.Node, v.Pod.CreationTimestamp.Time), fact(ref(other), "spec.nodeName", other.Spec.NodeName, other.CreationTimestamp.Time)}}
+	f.Fix = []Step{v.look("See which pods use the claim, and who owns them", "-n", v.Namespace, "get", "pods", "-o", "wide"),
+		say("Stop all of them but one now, through their owner: strategy Recreate and one replica for a Deployment."),
+		say("Then save the data, stop the last one too, and let the filesystem be checked before it is used again: what each node has in its memory contradicts the other.")}
 	return f, Yes
 }
 

@@ -98,7 +98,7 @@ func firstHolder(held []holder, known Truth, fits func(holder) Truth) (*holder, 
 
 // holdFinding begins a finding about a holder.
 func (v *View) holdFinding(h *holder, why string, ev ...Evidence) Finding {
-	f := Finding{Why: why, Evidence: append([]Evidence{fact(ref(h.At), "spec.nodeName", h.Name, h.At.CreationTimestamp.Time)}, ev...)}
+	f := Finding{Why: why, Evidence: append([]Evidence{h.evidence()}, ev...)}
 	if t := v.attachEvent(); t != nil {
 		f.Evidence = append(f.Evidence, t.Evidence)
 	}
@@ -122,10 +122,8 @@ func multiAttachNodeDead(v *View) (Finding, Truth) {
 		return h.Ready.not()
 	})
 	if h == nil {
-		if f, told := v.heldByDeadMachine(); told == Yes {
-			return f, Yes
-		}
-		return Finding{}, t
+		f, dead := v.heldByDeadMachine()
+		return f, dead.or(t)
 	}
 	state := "is not Ready"
 	if h.known == No {
@@ -153,7 +151,7 @@ func (v *View) freeFromDead(h *holder) []Step {
 		v.look("See since when the node does not answer, and why", "describe", "node", h.Name),
 		say(fmt.Sprintf("If machine %s can come back, bring it back: the volume is let go by itself. Otherwise make sure in the console of the cloud or hypervisor that the machine is powered off, not only cut off from the network.", h.Name)),
 	}
-	if h.known == No {
+	if h.known == No && h.At != nil {
 		return append(steps, v.look("The node's object is gone: see whether the VolumeAttachment is being deleted; the attach-detach controller does that about 6 minutes after the last pod on the node is gone", "get", "volumeattachment", h.At.Name, "-o", "yaml"))
 	}
 	return append(steps,
@@ -174,6 +172,9 @@ func multiAttachTerminating(v *View) (Finding, Truth) {
 	}
 	pod := h.dying()[0]
 	gone := v.age(pod.DeletionTimestamp.Time)
+	if _, own := v.node(v.Node); gone >= normalTeardown && h.Ready == Unknown && own == Yes {
+		return Finding{}, Unknown // only that node's object is missing, and it decides; where no node can be read this is what is left
+	}
 	if gone >= normalTeardown && h.Ready == Yes {
 		if _, known := v.report(h.Name); known == Unknown {
 			return Finding{}, Unknown // it may show what keeps the pod
@@ -277,7 +278,7 @@ func staleAttachment(v *View) (Finding, Truth) {
 		return h.Ready.and(h.InUse.not())
 	})
 	if h == nil {
-		return Finding{}, t
+		return v.heldUnseen(held, t)
 	}
 	why := fmt.Sprintf("Volume %s is attached to node %s, where no pod uses it and the kubelet does not list it in use, and nobody has asked for its detach.", v.volumeName(), h.Name)
 	f := v.holdFinding(h, why, fact(ref(h.Node), "status.volumesInUse", "does not list it", time.Time{}))
@@ -290,6 +291,19 @@ func staleAttachment(v *View) (Finding, Truth) {
 		v.look("See the attachment", "get", "volumeattachment", h.At.Name, "-o", "yaml"),
 		say("A restart of the kube-controller-manager makes it read all attachments again; it then asks for the detach of those that nobody needs. That is the safe way."),
 	}, v.deleteAttachment(h.At.Name, h.Name)...)
+	return f, Yes
+}
+
+// heldUnseen: an attachment holds the volume where no pod uses it, and no node at all can be read, not even the pod's own: so it
+// stays open whether its node works and still has the volume.
+func (v *View) heldUnseen(held []holder, t Truth) (Finding, Truth) {
+	if _, own := v.node(v.Node); own != Unknown || t != Unknown || len(held) != 1 || len(held[0].Pods) > 0 || held[0].leaving() || v.hop(HopAttach).Status == StatusWaiting {
+		return Finding{}, t
+	}
+	h := &held[0]
+	f := v.holdFinding(h, fmt.Sprintf("Volume %s is attached to node %s, where no pod uses it, and nobody has asked for its detach. Whether that node works, and whether it still has the volume in use, could not be read.", v.volumeName(), h.Name))
+	f.Confidence = Possible
+	f.Fix = []Step{v.look("See whether the node is Ready and lists the volume in use, or let somebody look who may", "get", "node", h.Name, "-o", "yaml"), v.look("See the attachment", "get", "volumeattachment", h.At.Name, "-o", "yaml")}
 	return f, Yes
 }
 
@@ -349,26 +363,35 @@ func (v *View) heldByDeadMachine() (Finding, Truth) {
 	if cause != "attach/held-outside" {
 		return Finding{}, No
 	}
-	nodes, known := list[*storagev1.CSINode](v.world, inCSINodes, snapshot.Query{})
-	for _, n := range nodes {
-		if n.Name == v.Node || !v.namedIn(text, n) {
-			continue
-		}
-		ready, condition := v.nodeReady(n.Name)
+	for _, name := range v.machinesIn(text) {
+		ready, condition := v.nodeReady(name)
 		if ready != No {
 			return Finding{}, min(ready.not(), Unknown)
 		}
-		h := &holder{Name: n.Name, known: Yes}
+		h := &holder{Name: name, known: Yes}
 		state := "does not exist any more"
 		if condition != nil {
 			state, h.Since = "is not Ready", condition.LastTransitionTime.Time
 		}
-		f := Finding{Confidence: Likely, Status: v.settled(t), Evidence: []Evidence{t.Evidence, fact(Object{Kind: "Node", Name: n.Name}, "status.conditions[Ready]", state, h.Since)},
-			Why: fmt.Sprintf("The backend has volume %s attached to the machine of node %s, which %s: nobody can confirm that nothing there still writes to it. %s says: %s", v.volumeName(), n.Name, state, v.Driver, text)}
+		f := Finding{Confidence: Likely, Status: v.settled(t), Evidence: []Evidence{t.Evidence, fact(Object{Kind: "Node", Name: name}, "status.conditions[Ready]", state, h.Since)},
+			Why: fmt.Sprintf("The backend has volume %s attached to the machine of node %s, which %s: nobody can confirm that nothing there still writes to it. %s says: %s", v.volumeName(), name, state, v.Driver, text)}
 		f.Fix = v.freeFromDead(h)
 		return f, Yes
 	}
+	_, known := list[*storagev1.CSINode](v.world, inCSINodes, snapshot.Query{})
 	return Finding{}, min(known.not(), Unknown)
+}
+
+// machinesIn are the other nodes whose name, or id for the driver, stands in a text.
+func (v *View) machinesIn(text string) []string {
+	nodes, _ := list[*storagev1.CSINode](v.world, inCSINodes, snapshot.Query{})
+	var out []string
+	for _, n := range nodes {
+		if n.Name != v.Node && v.namedIn(text, n) {
+			out = append(out, n.Name)
+		}
+	}
+	return out
 }
 
 // namedIn: the text names the node, or the machine that it is for the driver.

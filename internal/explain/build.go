@@ -24,6 +24,9 @@ func (v *View) find() {
 			v.node(v.Node)
 			v.csiNode(v.Node)
 			v.consumers(v.Namespace, v.ClaimName)
+			if v.ClaimName != "" && v.age(v.scheduledAt()) > normalUntouched {
+				v.attachmentsOf("") // of a pod that waits for long: another node may have its volume
+			}
 		})
 	}
 	if v.ClaimName == "" {
@@ -38,6 +41,9 @@ func (v *View) find() {
 	v.Claim, v.claimKnown = get[*corev1.PersistentVolumeClaim](w, inClaims, v.Namespace, v.ClaimName)
 	if v.Claim == nil {
 		return
+	}
+	if v.Pod != nil && v.Node != "" && !mounted(v.Pod) && v.age(v.scheduledAt()) > normalUntouched {
+		w.ahead(v.holdersAhead)
 	}
 	v.PV, v.pvKnown = get[*corev1.PersistentVolume](w, inVolumes, "", v.Claim.Spec.VolumeName)
 	if v.PV != nil {

@@ -36,6 +36,9 @@ func deleteHop(v *View) Hop {
 	if v.goingPV() {
 		v.ahead(func() {
 			v.attachments()
+			if _, values := oneNode(v.PV); len(values) > 0 {
+				list[*corev1.Node](v.world, inNodes, snapshot.Query{})
+			}
 			if s := v.sidecar(provisionerSidecar); s.Pod != nil && v.deleteTrouble() == nil {
 				v.lacks(s.Pod)
 			}
@@ -86,7 +89,7 @@ var deleteWords = []signature{
 	sig("delete/still-attached", `persistentvolume \S+ is still attached to node`),
 	sig("delete/has-snapshots", `(has|have|with|existing|dependent|contains?|from|of) .{0,40}snapshots?\b|snapshots? .{0,40}(exist|depend|in use|not deleted|still)|have snapshots|dependent (clones?|children|volumes?|images?)|has (children|clones|dependents)|linked clones?|(child|parent) (volume|clone|image)|is (a )?parent of|volume has children|cloned? .{0,30}(depend|exist)`),
 	sig("delete/secret-missing", `secrets? .{0,80}(not found|is empty|are empty|missing|not provided|does not exist)|provided secret is empty|(failed|unable|error|cannot) .{0,20}(get|getting|fetch|find) .{0,30}secret|missing .{0,30}(secret|user ?id|credentials?)|secret(s)? (is|are) (required|missing|empty|nil)|no (secret|credential)s? (given|provided|found)|stripping admin|missing ID field '\w+' in secrets`),
-	sig("delete/permission", `UnauthorizedOperation|AccessDenied|access denied|AuthorizationFailed|AuthFailure|not authorized|Unauthorized|\b401\b|\b403\b|forbidden|PERMISSION_DENIED|PermissionDenied|permission denied|operation not permitted|does not have (authorization|permission)|(invalid|expired|wrong) (token|credential|client secret|api key|access key)|(token|credential|session)s? (has |have |is |are )?(expired|invalid)|ExpiredToken|InvalidClientTokenId|invalid_client|NotAuthenticated|authentication (failed|required)|incorrect user name or password|code = Unauthenticated|SignatureDoesNotMatch`),
+	sig("delete/permission", `UnauthorizedOperation|AccessDenied|access denied|AuthorizationFailed|AuthFailure|not authorized|Unauthorized|\b401\b|\b403\b|forbidden|PERMISSION_DENIED|PermissionDenied|permission denied|NoPermission|insufficient (permission|privilege)|operation not permitted|does not have (authorization|permission)|(invalid|expired|wrong) (token|credential|client secret|api key|access key)|(token|credential|session)s? (has |have |is |are )?(expired|invalid)|ExpiredToken|InvalidClientTokenId|invalid_client|NotAuthenticated|authentication (failed|required)|incorrect user name or password|code = Unauthenticated|SignatureDoesNotMatch`),
 }
 
 // goingPV: the volume itself was asked to go, by its policy or by somebody.
@@ -184,7 +187,7 @@ func deleteRetained(v *View) (Finding, Truth) {
 }
 
 func deleteStillAttached(v *View) (Finding, Truth) {
-	if !v.at(HopDelete) || v.goingClaim() || !v.goingPV() {
+	if !v.at(HopDelete) || v.goingClaim() || !v.goingPV() || v.PV.Status.Phase == corev1.VolumeBound {
 		return Finding{}, No
 	}
 	held, known := v.holders()
@@ -193,7 +196,7 @@ func deleteStillAttached(v *View) (Finding, Truth) {
 		return Finding{}, t
 	}
 	f := v.deleteFinding(fmt.Sprintf("Volume %s is to be deleted and is still attached to node %s: the provisioner waits until the VolumeAttachment is gone, and nobody has asked for that.", v.PV.Name, h.Name),
-		fact(ref(h.At), "spec.nodeName", h.Name, h.At.CreationTimestamp.Time))
+		h.evidence())
 	if t := v.deleteTrouble(); t != nil {
 		f.Evidence = append(f.Evidence, t.Evidence)
 	}

@@ -205,14 +205,14 @@ func deleteDriverGone(v *View) (Finding, Truth) {
 }
 
 func deleteNodeGone(v *View) (Finding, Truth) {
-	if !v.at(HopDelete) || v.goingClaim() || !v.goingPV() || v.PV.Spec.NodeAffinity == nil || v.PV.Spec.NodeAffinity.Required == nil {
+	if !v.at(HopDelete) || v.goingClaim() || !v.goingPV() {
 		return Finding{}, No
 	}
 	key, values := oneNode(v.PV)
 	if len(values) == 0 {
 		return Finding{}, No
 	}
-	sets, setsKnown := v.daemonSets()
+	sets, _ := v.daemonSets()
 	perNode := slices.ContainsFunc(sets, func(d *appsv1.DaemonSet) bool {
 		return sidecarContainer(d.Spec.Template.Spec.Containers, provisionerSidecar) != nil
 	})
@@ -222,9 +222,6 @@ func deleteNodeGone(v *View) (Finding, Truth) {
 	}
 	t := v.deleteTrouble()
 	perNode = perNode || slices.ContainsFunc(values, func(n string) bool { return strings.HasSuffix(identity, "-"+n) || t != nil && names(t.Text, n) })
-	if !perNode {
-		return Finding{}, min(setsKnown.not(), Unknown)
-	}
 	nodes, known := list[*corev1.Node](v.world, inNodes, snapshot.Query{})
 	for _, n := range nodes {
 		if slices.Contains(values, n.Labels[key]) || slices.Contains(values, n.Name) {
@@ -240,7 +237,10 @@ func deleteNodeGone(v *View) (Finding, Truth) {
 	if t != nil {
 		f.Evidence = append(f.Evidence, t.Evidence)
 	}
-	f.Confidence = Certain
+	f.Confidence = Likely
+	if perNode {
+		f.Confidence = Certain
+	}
 	f.Fix = []Step{v.look("See that the node is gone", "get", "nodes", "-o", "wide"),
 		say("If the machine exists and can come back under its old name, bring it back: the deletion goes on by itself."),
 		v.act(DangerDataLoss, "the node's machine and its disks are gone for ever, so that nothing is left to delete", "Only then: let the object go", "patch", "pv", v.PV.Name, "--type=json", "-p", `[{"op":"remove","path":"/metadata/finalizers"}]`)}
@@ -249,6 +249,9 @@ func deleteNodeGone(v *View) (Finding, Truth) {
 
 // oneNode is the label and the values of a volume that lies on one node: its affinity asks for a host name or a topology of the driver.
 func oneNode(pv *corev1.PersistentVolume) (key string, values []string) {
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return "", nil
+	}
 	for _, t := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
 		for _, e := range t.MatchExpressions {
 			if e.Operator == corev1.NodeSelectorOpIn && (strings.Contains(e.Key, "host") || strings.Contains(e.Key, "node")) {

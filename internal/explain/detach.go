@@ -22,7 +22,7 @@ func detachHop(v *View) Hop {
 		at := going[0]
 		v.ahead(func() {
 			v.sidecar(attacherSidecar)
-			v.csiDriver()
+			v.installed()
 			v.node(at.Spec.NodeName)
 		})
 		if at.Status.DetachError != nil {
@@ -46,6 +46,7 @@ func detachHop(v *View) Hop {
 		case h.Ready == Yes && v.age(v.freedSince()) < normalAttach:
 			return v.openHop(v.freedSince(), normalAttach, o, "still attached to node "+h.Name)
 		default:
+			v.ahead(func() { v.controllerManagerDown() })
 			return Hop{Status: StatusDegraded, Object: &o, Note: "left attached to node " + h.Name, reached: true}
 		}
 	}
@@ -73,8 +74,8 @@ var detachWords = []signature{
 	sig("detach/pv-gone", `persistentvolume "[^"]*" not found`),
 	sig("detach/throttled", `rateLimitExceeded|rate limit|RequestLimitExceeded|Throttl|TooManyRequests|too many requests|\b429\b|quota exceeded for quota metric|exceeded the rate`),
 	sig("detach/node-gone", `InvalidInstanceID|csinode\.storage\.k8s\.io "[^"]*" not found|\bnodes? "[^"]*" not found|`+machineGone+`|ResourceNotFound.{0,120}/virtualMachine|unknown node|no such (instance|node|server)`),
-	sig("detach/backend-busy", `(currently|still) (being )?(detach|attach)(ed|ing)|being (detached|attached|migrated|resized|cloned|snapshotted|backed up)|pending (event|operation|action)|\block(ed)?\b|another (operation|task|action|request)|operation .{0,60}(in progress|already exists|is running)|task .{0,40}in progress|attachment ?ticket|IncorrectState|IncorrectDiskStatus|IncorrectInstanceStatus|InvalidState|status '?"?(detaching|attaching|reserved|maintenance|retyping|backing-up|downloading)|\bbusy\b|in (a )?transition|(backup|snapshot|restore|rebuild|migration) .{0,40}(running|in progress|ongoing)|code = Aborted`),
-	sig("detach/permission", `UnauthorizedOperation|AccessDenied|access denied|AuthorizationFailed|AuthFailure|not authorized|Unauthorized|\b401\b|\b403\b|forbidden|PERMISSION_DENIED|PermissionDenied|permission denied|does not have (authorization|permission)|(invalid|expired|wrong) (token|credential|client secret|api key|access key)|(token|credential|session)s? (has |have |is |are )?(expired|invalid)|ExpiredToken|InvalidClientTokenId|invalid_client|NotAuthenticated|authentication (failed|required)|cannot (login|log in)|incorrect user name or password|code = Unauthenticated|failed to load secret|SignatureDoesNotMatch`),
+	sig("detach/backend-busy", `(currently|still) (being )?(detach|attach)(ed|ing)|being (detached|attached|migrated|resized|cloned|snapshotted|backed up)|pending .{0,24}(event|operation|action)|\block(ed)?\b|another (operation|task|action|request)|operation .{0,60}(in progress|already exists|is running)|task .{0,40}in progress|attachment ?ticket|IncorrectState|IncorrectDiskStatus|IncorrectInstanceStatus|InvalidState|status '?"?(detaching|attaching|reserved|maintenance|retyping|backing-up|downloading)|\bbusy\b|in (a )?transition|(backup|snapshot|restore|rebuild|migration) .{0,40}(running|in progress|ongoing)`),
+	sig("detach/permission", `UnauthorizedOperation|AccessDenied|access denied|AuthorizationFailed|AuthFailure|not authorized|Unauthorized|\b401\b|\b403\b|forbidden|PERMISSION_DENIED|PermissionDenied|permission denied|NoPermission|insufficient (permission|privilege)|(lacks|missing|no|required) [^.]{0,40}(permission|privilege)|does not have (authorization|permission)|(invalid|expired|wrong) (token|credential|client secret|api key|access key)|(token|credential|session)s? (has |have |is |are )?(expired|invalid)|ExpiredToken|InvalidClientTokenId|invalid_client|NotAuthenticated|authentication (failed|required)|cannot (login|log in)|incorrect user name or password|code = Unauthenticated|failed to load secret|SignatureDoesNotMatch`),
 }
 
 var detachCauses = []Cause{{
@@ -289,7 +290,7 @@ func waitingForceDetach(v *View) (Finding, Truth) {
 	}
 	f := Finding{Status: StatusWaiting, Until: &until, Confidence: Likely,
 		Why:      fmt.Sprintf("Volume %s is still attached to node %s, which %s and where no pod needs it: Kubernetes detaches it without the node's word after about 6 minutes, by %s at the latest.", v.volumeName(), h.Name, state, until.UTC().Format("15:04:05Z")),
-		Evidence: []Evidence{fact(ref(h.At), "spec.nodeName", h.Name, h.At.CreationTimestamp.Time), h.Why}}
+		Evidence: []Evidence{h.evidence(), h.Why}}
 	if t := v.attachEventOf(); t != nil {
 		f.Evidence = append(f.Evidence, t.Evidence)
 	}
@@ -351,8 +352,8 @@ func detachAttacherNotRunning(v *View) (Finding, Truth) {
 		if e != nil && v.taken.Sub(e.Time.Time) <= attacherBackoff+time.Minute && (s.Works != No || s.Proof != Certain) {
 			return Finding{}, No // it spoke of late
 		}
-		if s.Works != No {
-			return Finding{}, min(s.Works.not(), Unknown)
+		if s.Works != No || !s.Present && v.installed() == Unknown {
+			return Finding{}, truth(s.Works != Yes).and(Unknown)
 		}
 		f := v.goingFinding(at, fmt.Sprintf("The attachment of volume %s to node %s is being deleted for %s, and no attacher of %s works on it: %s.", v.volumeName(), at.Spec.NodeName, ago(v.age(at.DeletionTimestamp.Time)), v.Driver, s.Why), s.Evidence...)
 		f.Confidence = s.Proof
@@ -464,7 +465,7 @@ func detachInProgress(v *View) (Finding, Truth) {
 		if h == nil {
 			return Finding{}, t
 		}
-		f = Finding{Why: fmt.Sprintf("The last pod with volume %s has gone from node %s a moment ago; the detach follows.", v.volumeName(), h.Name), Evidence: []Evidence{fact(ref(h.At), "spec.nodeName", h.Name, h.At.CreationTimestamp.Time)}}
+		f = Finding{Why: fmt.Sprintf("The last pod with volume %s has gone from node %s a moment ago; the detach follows.", v.volumeName(), h.Name), Evidence: []Evidence{h.evidence()}}
 	} else if t != Yes {
 		return Finding{}, t
 	}
@@ -484,7 +485,7 @@ func orphanedAttachment(v *View) (Finding, Truth) {
 	}
 	f := Finding{Status: StatusDegraded, Confidence: Certain,
 		Why:      fmt.Sprintf("Volume %s is left attached to node %s, though no pod uses it: it takes an attach slot there and will keep the next pod on another node waiting.", v.volumeName(), h.Name),
-		Evidence: []Evidence{fact(ref(h.At), "spec.nodeName", h.Name, h.At.CreationTimestamp.Time)}}
+		Evidence: []Evidence{h.evidence()}}
 	if h.Ready == No {
 		f.Evidence = append(f.Evidence, h.Why)
 		f.Fix = v.freeFromDead(h)

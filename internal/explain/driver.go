@@ -69,6 +69,9 @@ func (v *View) sidecar(kind sidecarKind) sidecar {
 	s := sidecar{Kind: kind, Works: Unknown}
 	name := kind.Lease(v.Driver)
 	leases, leasesKnown := list[*coordinationv1.Lease](v.world, inLeases, snapshot.Query{Fields: "metadata.name=" + name})
+	if leasesKnown == Unknown && len(leases) == 0 {
+		v.ahead(func() { v.daemonSets() }) // where there is no lease, or an old one, the pods tell more
+	}
 	var lease *coordinationv1.Lease
 	for _, l := range leases {
 		if lease == nil || renewedAt(l).After(renewedAt(lease)) {

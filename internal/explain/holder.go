@@ -5,25 +5,36 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
 // holder is a node that holds the view's volume by a VolumeAttachment, and what is known of it.
 type holder struct {
-	At    *storagev1.VolumeAttachment
-	Name  string       // of the node
-	Node  *corev1.Node // nil: gone, or not to be seen
-	known Truth        // of the Node object
-	Ready Truth        // No also for a node that is gone; Unknown: not to be seen
-	Since time.Time    // since when it is not ready; zero: unknown
-	Why   Evidence     // of Ready being No
+	At    *storagev1.VolumeAttachment // nil: attachments could not be read, a pod tells it
+	Name  string                      // of the node
+	Node  *corev1.Node                // nil: gone, or not to be seen
+	known Truth                       // of the Node object
+	Ready Truth                       // No also for a node that is gone; Unknown: not to be seen
+	Since time.Time                   // since when it is not ready; zero: unknown
+	Why   Evidence                    // of Ready being No
 	Pods  []*corev1.Pod
 	InUse Truth // its kubelet says that it still has the volume
 }
 
 // leaving: the attachment is being deleted.
-func (h holder) leaving() bool { return h.At.DeletionTimestamp != nil }
+func (h holder) leaving() bool { return h.At != nil && h.At.DeletionTimestamp != nil }
+
+// evidence of the hold: the attachment, or where that was not to be seen a pod that has the volume there.
+func (h holder) evidence() Evidence {
+	if h.At == nil {
+		return fact(ref(h.Pods[0]), "spec.nodeName", h.Name, h.Pods[0].CreationTimestamp.Time)
+	}
+	return fact(ref(h.At), "spec.nodeName", h.Name, h.At.CreationTimestamp.Time)
+}
 
 // running are the holder's pods that nobody asked to go.
 func (h holder) running() []*corev1.Pod {
@@ -50,24 +61,63 @@ func (v *View) holders() ([]holder, Truth) {
 		all, known = []*storagev1.VolumeAttachment{v.At}, Yes
 	}
 	users, usersKnown := v.consumers(v.Namespace, v.ClaimName)
-	var out []holder
+	nodes := map[string]*storagev1.VolumeAttachment{}
 	for _, at := range all {
-		if at.Spec.NodeName == v.Node {
+		nodes[at.Spec.NodeName] = at
+	}
+	if known == Unknown && v.saysHeld() {
+		for _, p := range users {
+			if _, seen := nodes[p.Spec.NodeName]; p.Spec.NodeName != "" && !finished(p) && !seen {
+				nodes[p.Spec.NodeName] = nil
+			}
+		}
+	}
+	var out []holder
+	for name, at := range nodes {
+		if name == v.Node {
 			continue
 		}
-		h := holder{At: at, Name: at.Spec.NodeName}
+		h := holder{At: at, Name: name}
 		for _, p := range users {
-			if p.Spec.NodeName == h.Name && !finished(p) {
+			if p.Spec.NodeName == name && !finished(p) {
 				h.Pods = append(h.Pods, p)
 			}
 		}
-		h.Node, h.known = v.node(h.Name)
-		h.InUse = v.inUse(h.Name)
+		v.ahead(func() { v.eventsOf("Node", "", name, "") })
+		h.Node, h.known = v.node(name)
+		h.InUse = v.inUse(name)
 		v.readiness(&h)
 		out = append(out, h)
 	}
 	slices.SortFunc(out, func(a, b holder) int { return strings.Compare(a.Name, b.Name) })
 	return out, known.and(usersKnown)
+}
+
+// holdersAhead asks for what tells of the nodes that hold the claim's volume, while the volume itself is still being read.
+func (v *View) holdersAhead() {
+	all, _ := v.attachmentsOf(v.Claim.Spec.VolumeName)
+	for _, at := range all {
+		if at.Spec.NodeName == v.Node {
+			continue
+		}
+		v.node(at.Spec.NodeName)
+		v.csiNode(at.Spec.NodeName)
+		v.podsOn(at.Spec.NodeName)
+		v.report(at.Spec.NodeName)
+		v.eventsOf("Node", "", at.Spec.NodeName, "")
+	}
+	if len(all) > 0 {
+		list[*appsv1.DaemonSet](v.world, inDaemonSets, snapshot.Query{})
+	}
+}
+
+// saysHeld: the attach-detach controller said that another node has the volume.
+func (v *View) saysHeld() bool {
+	if v.Pod == nil || mounted(v.Pod) {
+		return false
+	}
+	t := v.attachEvent()
+	return t != nil && multiAttach.MatchString(t.Text)
 }
 
 // readiness judges a holder's node by its object, or where that is not to be seen by what was said of its pods.

@@ -57,6 +57,16 @@ func (p plugin) failing() (pod *corev1.Pod, why string, ev Evidence) {
 	return nil, "", Evidence{}
 }
 
+// nodeSide asks ahead for what tells why a node does not unmount.
+func (v *View) nodeSide(node string) {
+	v.node(node)
+	v.csiNode(node)
+	if p := v.plugin(node); len(p.Pods) == 0 && p.known == Yes {
+		v.whyNone(p)
+	}
+	v.report(node)
+}
+
 // podsOn are the pods of a node.
 func (w *world) podsOn(node string) ([]*corev1.Pod, Truth) {
 	return list[*corev1.Pod](w, inPods, snapshot.Query{Fields: "spec.nodeName=" + node})

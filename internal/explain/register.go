@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csidoctor/csidoctor/internal/nodereport"
@@ -109,16 +111,6 @@ Other pods with the driver's volumes on the node cannot be unmounted either whil
 their deletion: bring the plugin back.`,
 	Match: pluginPodMissing,
 }, {
-	ID:    "register/plugin-pod-failing",
-	Title: "The driver's node plugin is on the node and does not run",
-	Doc: `The pod of the driver's DaemonSet waits or crashes on this node: its image cannot be pulled, a folder or module of the host is
-missing, its configuration is wrong, or it cannot reach its backend.
-
-To be sure: look at the pod's containers and their last logs.
-
-While it is down nothing of this driver is mounted or unmounted on the node; what is mounted keeps working.`,
-	Match: pluginPodFailing,
-}, {
 	ID:    "register/node-info-failing",
 	Title: "The driver does not tell who the node is, so the kubelet drops it",
 	Doc: `At registration the kubelet asks NodeGetInfo for the node's id, limit and topology. When that fails (no metadata service, no permission,
@@ -128,6 +120,24 @@ To be sure: the kubelet's log says "plugin registration failed" with the driver'
 
 Restarting pods in a loop does not help before that error is gone.`,
 	Match: nodeInfoFailing,
+}, {
+	ID:    "register/not-ready",
+	Title: "The driver says that it is not ready",
+	Doc: `The driver answers Probe with not ready: it waits for something of its own (a backend, a kernel module, a daemon on the host). Sidecars
+wait for it and do nothing.
+
+To be sure: the driver's log on that node says what it waits for.`,
+	Match: registerNotReady,
+}, {
+	ID:    "register/plugin-pod-failing",
+	Title: "The driver's node plugin is on the node and does not run",
+	Doc: `The pod of the driver's DaemonSet waits or crashes on this node: its image cannot be pulled, a folder or module of the host is
+missing, its configuration is wrong, or it cannot reach its backend.
+
+To be sure: look at the pod's containers and their last logs.
+
+While it is down nothing of this driver is mounted or unmounted on the node; what is mounted keeps working.`,
+	Match: pluginPodFailing,
 }, {
 	ID:    "register/socket-dead",
 	Title: "The driver's socket on the node does not answer",
@@ -139,14 +149,6 @@ To be sure: dial the socket on the node; "connection refused" means that the fil
 Restarting the plugin's pod on that node is safe for mounts of kernel filesystems. It kills FUSE mounts that live inside the
 plugin's container.`,
 	Match: registerSocketDead,
-}, {
-	ID:    "register/not-ready",
-	Title: "The driver says that it is not ready",
-	Doc: `The driver answers Probe with not ready: it waits for something of its own (a backend, a kernel module, a daemon on the host). Sidecars
-wait for it and do nothing.
-
-To be sure: the driver's log on that node says what it waits for.`,
-	Match: registerNotReady,
 }, {
 	ID:    "register/not-registered",
 	Title: "The driver runs on the node and the kubelet does not know it",
@@ -323,10 +325,19 @@ func pluginPodFailing(v *View) (Finding, Truth) {
 		}
 		return Finding{}, min(p.known.not(), Unknown)
 	}
+	if _, known := v.report(v.Node); known == Unknown && mounted(pod) && allRun(pod) {
+		return Finding{}, Unknown // it runs and is not ready: the report would tell why
+	}
 	f := v.pluginFinding(v.Node, fmt.Sprintf("The driver %s does not run on node %s: %s.", v.Driver, v.Node, why), ev)
 	if r := v.lastWarning(pod); r != nil {
 		f.Evidence = append(f.Evidence, r.evidence())
 		f.Why = strings.TrimSuffix(f.Why, ".") + " (" + r.Message + ")."
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if e := c.LastTerminationState.Terminated; e != nil && e.Message != "" && !c.Ready {
+			f.Evidence = append(f.Evidence, fact(ref(pod), "status.containerStatuses["+c.Name+"].lastState.terminated", e.Message, e.FinishedAt.Time))
+			f.Why = sentence(f.Why) + " Container " + c.Name + " ended with: " + sentence(e.Message)
+		}
 	}
 	f.Confidence = Certain
 	f.Fix = []Step{v.look("See why", "-n", pod.Namespace, "describe", "pod", pod.Name),
@@ -335,12 +346,28 @@ func pluginPodFailing(v *View) (Finding, Truth) {
 	return f, Yes
 }
 
+// allRun: every container of the pod runs, ready or not.
+func allRun(p *corev1.Pod) bool {
+	return !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running == nil })
+}
+
 // nodeInfoWords: the kubelet asked NodeGetInfo and got an error (pkg/volume/csi RegisterPlugin, nodeinfomanager).
 var nodeInfoWords = regexp.MustCompile(`(?i)error getting CSI node info|NodeGetInfo|error updating (Node|CSINode) object with CSI driver node info|driverNodeID must not be empty|detected topology value collision`)
 
 func nodeInfoFailing(v *View) (Finding, Truth) {
 	if !v.at(HopRegister) || v.Driver == "" {
 		return Finding{}, No
+	}
+	p := v.plugin(v.Node)
+	for _, pod := range p.Pods {
+		for _, c := range pod.Status.ContainerStatuses {
+			if e := c.LastTerminationState.Terminated; !c.Ready && e != nil && nodeInfoWords.MatchString(e.Message) {
+				f := v.pluginFinding(v.Node, fmt.Sprintf("On node %s the driver %s answers the kubelet's question who the node is with an error, so it is not registered: %s", v.Node, v.Driver, e.Message),
+					fact(ref(pod), "status.containerStatuses["+c.Name+"].lastState.terminated.message", e.Message, e.FinishedAt.Time))
+				f.Fix = []Step{v.pluginLogs(), say("Mend what the driver says (its metadata service, permissions, or the node's labels); it registers by itself then.")}
+				return f, Yes
+			}
+		}
 	}
 	r, known := v.report(v.Node)
 	if r == nil {

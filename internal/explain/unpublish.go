@@ -25,9 +25,7 @@ func unpublishHop(v *View) Hop {
 	if v.age(deleted) >= normalTeardown {
 		done := false
 		v.ahead(func() {
-			v.node(v.Node)
-			v.csiNode(v.Node)
-			v.plugin(v.Node)
+			v.nodeSide(v.Node)
 			r, _ := v.report(v.Node)
 			done = r != nil && v.unmountedFrom(r, v.Pod)
 		})
@@ -448,9 +446,6 @@ func hostIn(message string) string {
 }
 
 func unpublishNotTheVolume(v *View) (Finding, Truth) {
-	if !v.at(HopUnpublish) {
-		return Finding{}, No
-	}
 	return v.firstOld(func(o old) (Finding, Truth) {
 		if o.Past < normalTeardown {
 			return Finding{}, No
@@ -473,6 +468,10 @@ func unpublishNotTheVolume(v *View) (Finding, Truth) {
 			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s should have ended %s ago, and a container of it still runs on node %s: the volume's turn has not come.", o.Pod.Namespace, o.Pod.Name, ago(o.Past), o.Node),
 				fact(ref(o.Pod), "status.containerStatuses", "running", time.Time{}))
 			f.Confidence = Likely
+			if r := v.lastWarning(o.Pod); r != nil {
+				f.Why = sentence(f.Why) + " Its kubelet says: " + sentence(r.Message)
+				f.Evidence = append(f.Evidence, r.evidence())
+			}
 			f.Fix = []Step{v.look("See what the kubelet says of it", "-n", o.Pod.Namespace, "describe", "pod", o.Pod.Name),
 				onNode(o.Node, "see whether its processes wait in the kernel (state D) or the runtime does not end them", "sh", "-c", "crictl ps -a | grep "+quote(o.Pod.Name)+"; ps -eo pid,stat,wchan,args | grep ' D'")}
 			return f, Yes
@@ -519,7 +518,7 @@ func unpublishDriverError(v *View) (Finding, Truth) {
 			return Finding{}, No
 		}
 		r, known := v.report(o.Node)
-		if r == nil && known == Unknown {
+		if r == nil && known == Unknown || v.Driver == "" && (v.claimKnown == Unknown || v.pvKnown == Unknown) {
 			return Finding{}, Unknown
 		}
 		fix := []Step{onNode(o.Node, "read what the kubelet says of the unmount", "journalctl", "-u", "kubelet", "--since=-30min", "-g", string(o.Pod.UID))}

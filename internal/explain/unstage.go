@@ -29,11 +29,7 @@ func unstageHop(v *View) Hop {
 		if !h.keeps() {
 			continue
 		}
-		v.ahead(func() {
-			v.report(h.Name)
-			v.csiNode(h.Name)
-			v.plugin(h.Name)
-		})
+		v.ahead(func() { v.nodeSide(h.Name) })
 		return v.openHop(v.freedSince(), normalTeardown, Object{Kind: "Node", Name: h.Name}, "node "+h.Name+" still has the volume in use")
 	}
 	for _, h := range held {
@@ -178,7 +174,7 @@ func (v *View) firstKeeper(fits func(*holder) (Finding, Truth)) (Finding, Truth)
 // keeperFinding begins a finding about a node that keeps the volume.
 func (v *View) keeperFinding(h *holder, why string, ev ...Evidence) Finding {
 	f := Finding{Why: why, Evidence: append([]Evidence{fact(Object{Kind: "Node", Name: h.Name}, "status.volumesInUse", uniqueName(v.Driver, v.Handle), time.Time{}),
-		fact(ref(h.At), "spec.nodeName", h.Name, h.At.CreationTimestamp.Time)}, ev...)}
+		h.evidence()}, ev...)}
 	if v.Pod != nil {
 		f.Why = sentence(f.Why) + fmt.Sprintf(" Pod %s/%s waits for it on node %s.", v.Pod.Namespace, v.Pod.Name, v.Node)
 	}

@@ -12,6 +12,8 @@ import (
 // attachHop: the VolumeAttachment to the pod's node says attached, and the node was told.
 func attachHop(v *View) Hop {
 	switch {
+	case v.pvKnown == Unknown && v.mounted() && v.twoNodes() != nil:
+		return unknownHop(nil, "used on two nodes, and whether that is meant could not be read")
 	case v.Inline != nil || v.Driver == "":
 		return skippedHop("")
 	case v.Pod == nil:
@@ -19,6 +21,14 @@ func attachHop(v *View) Hop {
 	case v.Node == "" || !v.passed(HopClaim, HopProvision, HopBind):
 		return laterHop("")
 	case v.mounted():
+		if other := v.elsewhere(); other != nil {
+			switch o := ref(v.PV); v.attachRequired() {
+			case No:
+				return Hop{Status: StatusDegraded, Object: &o, Note: "in use on nodes " + v.Node + " and " + other.Spec.NodeName, reached: true}
+			case Unknown:
+				return unknownHop(&o, "used on two nodes, and whether that is meant could not be read")
+			}
+		}
 		return okHop("")
 	}
 	at, known := v.attachment(v.Node)

@@ -387,11 +387,19 @@ var oneWriter = []string{"ext2", "ext3", "ext4", "xfs", "btrfs"}
 // elsewhere is another node where a running pod has the volume too, though it has a filesystem for one kernel or is a raw device,
 // and is meant for one node. It is only looked for where the claim or volume is asked about: there its pods are known.
 func (v *View) elsewhere() *corev1.Pod {
-	if v.asked.Kind == "Pod" || !v.exclusive() || v.PV.Spec.CSI == nil || !ready(v.Pod) {
+	if !v.exclusive() || v.PV.Spec.CSI == nil {
 		return nil
 	}
 	raw := v.PV.Spec.VolumeMode != nil && *v.PV.Spec.VolumeMode == corev1.PersistentVolumeBlock
 	if !raw && !slices.Contains(oneWriter, v.PV.Spec.CSI.FSType) {
+		return nil
+	}
+	return v.twoNodes()
+}
+
+// twoNodes is a ready pod that uses the claim on another node than the view's, whose pod is ready too, where the claim is for one node.
+func (v *View) twoNodes() *corev1.Pod {
+	if v.asked.Kind == "Pod" || v.Claim == nil || !ready(v.Pod) || !singleNode(v.Claim.Spec.AccessModes) {
 		return nil
 	}
 	users, _ := v.consumers(v.Namespace, v.ClaimName)

@@ -326,6 +326,9 @@ func deleteFinalizer(v *View) (Finding, Truth) {
 	case len(foreign) > 0:
 		held, why = foreign[0], "it is none of Kubernetes' or the driver's own"
 	case !v.goingClaim() && v.PV.Status.Phase == corev1.VolumeBound && slices.Contains(finalizers, finalizerVolume):
+		if _, known := v.podsOfClaim(); known == Unknown {
+			return Finding{}, Unknown // a pod that waits for it would be told first
+		}
 		held, why = finalizerVolume, "a volume that is bound is kept until its claim is gone"
 		if r := v.PV.Spec.ClaimRef; r != nil {
 			why = fmt.Sprintf("a volume that is bound is kept until its claim, %s/%s, is gone", r.Namespace, r.Name)

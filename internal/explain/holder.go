@@ -46,12 +46,12 @@ func (h holder) dying() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(h.Pods), func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })
 }
 
-// exclusive: the attach-detach controller attaches the volume to one node only (pkg/volume/util IsMultiAttachAllowed).
-func (v *View) exclusive() bool {
-	if v.PV == nil || len(v.PV.Spec.AccessModes) == 0 {
-		return false
-	}
-	return !slices.Contains(v.PV.Spec.AccessModes, corev1.ReadWriteMany) && !slices.Contains(v.PV.Spec.AccessModes, corev1.ReadOnlyMany)
+// exclusive: the attach-detach controller attaches the volume to one node only.
+func (v *View) exclusive() bool { return v.PV != nil && singleNode(v.PV.Spec.AccessModes) }
+
+// singleNode: pkg/volume/util IsMultiAttachAllowed, turned round.
+func singleNode(modes []corev1.PersistentVolumeAccessMode) bool {
+	return len(modes) > 0 && !slices.Contains(modes, corev1.ReadWriteMany) && !slices.Contains(modes, corev1.ReadOnlyMany)
 }
 
 // holders are the nodes other than the view's that hold its volume, by name. Yes: these are all.
@@ -96,17 +96,24 @@ func (v *View) holders() ([]holder, Truth) {
 // holdersAhead asks for what tells of the nodes that hold the claim's volume, while the volume itself is still being read.
 func (v *View) holdersAhead() {
 	all, _ := v.attachmentsOf(v.Claim.Spec.VolumeName)
+	users, _ := v.consumers(v.Namespace, v.ClaimName)
+	nodes := map[string]bool{}
 	for _, at := range all {
-		if at.Spec.NodeName == v.Node {
+		nodes[at.Spec.NodeName] = true
+	}
+	for _, p := range users {
+		nodes[p.Spec.NodeName] = nodes[p.Spec.NodeName] || p.DeletionTimestamp != nil
+	}
+	delete(nodes, v.Node)
+	for node, holds := range nodes {
+		if !holds || node == "" {
 			continue
 		}
-		v.node(at.Spec.NodeName)
-		v.csiNode(at.Spec.NodeName)
-		v.podsOn(at.Spec.NodeName)
-		v.report(at.Spec.NodeName)
-		v.eventsOf("Node", "", at.Spec.NodeName, "")
-	}
-	if len(all) > 0 {
+		v.node(node)
+		v.csiNode(node)
+		v.podsOn(node)
+		v.report(node)
+		v.eventsOf("Node", "", node, "")
 		list[*appsv1.DaemonSet](v.world, inDaemonSets, snapshot.Query{})
 	}
 }

@@ -285,7 +285,9 @@ func claimLost(v *View) (Finding, Truth) {
 	volume := v.Claim.Spec.VolumeName
 	f := Finding{Confidence: Certain, Evidence: []Evidence{fact(v.claimObject(), "status.phase", string(v.Claim.Status.Phase), time.Time{}), fact(v.claimObject(), "spec.volumeName", volume, time.Time{})}}
 	if pods, known := v.podsOfClaim(); known == Yes && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !mounted(p) }) {
-		f.Status = StatusDegraded // nobody waits for it: it has no pods, or they run on with the volume mounted
+		// Nobody waits for it: it has no pods, or they run on with the volume mounted. Whether someone else still needs it
+		// (an importer, a person) is in no object.
+		f.Status, f.Confidence = StatusDegraded, Likely
 	}
 	switch {
 	case v.pvKnown == Unknown:

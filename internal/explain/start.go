@@ -14,6 +14,8 @@ func startHop(v *View) Hop {
 	switch {
 	case v.Pod == nil:
 		return skippedHop("no pod uses it")
+	case v.Pod.DeletionTimestamp != nil:
+		return skippedHop("the pod is terminating")
 	case finished(v.Pod):
 		return okHop(string(v.Pod.Status.Phase))
 	case !v.mounted():

@@ -365,8 +365,11 @@ func (v *View) heldByDeadMachine() (Finding, Truth) {
 	}
 	for _, name := range v.machinesIn(text) {
 		ready, condition := v.nodeReady(name)
-		if ready != No {
-			return Finding{}, min(ready.not(), Unknown)
+		if ready == Unknown {
+			return Finding{}, Unknown
+		}
+		if ready == Yes {
+			continue
 		}
 		h := &holder{Name: name, known: Yes}
 		state := "does not exist any more"

@@ -87,9 +87,9 @@ func (v *View) deleteTrouble() *trouble {
 var deleteWords = []signature{
 	sig("delete/rbac", `is forbidden: User "system:serviceaccount:`),
 	sig("delete/still-attached", `persistentvolume \S+ is still attached to node`),
-	sig("delete/has-snapshots", `(has|have|with|existing|dependent|contains?|from|of) .{0,40}snapshots?\b|snapshots? .{0,40}(exist|depend|in use|not deleted|still)|have snapshots|dependent (clones?|children|volumes?|images?)|has (children|clones|dependents)|linked clones?|(child|parent) (volume|clone|image)|is (a )?parent of|volume has children|cloned? .{0,30}(depend|exist)`),
+	sig("delete/has-snapshots", `(has|have|with|existing|dependent|contains?|from|of) .{0,40}snapshots?\b|snapshots? .{0,40}(exist|depend|in use|not deleted|still)|have snapshots|dependent (clones?|children|volumes?|images?)|has (children|clones|dependents)|linked clones?|(child|parent) (volume|clone|image)|(used|in use) by .{0,30}(snapshot|clone)|source of .{0,20}(clone|snapshot)|is (a )?parent of|volume has children|cloned? .{0,30}(depend|exist)`),
 	sig("delete/secret-missing", `secrets? .{0,80}(not found|is empty|are empty|missing|not provided|does not exist)|provided secret is empty|(failed|unable|error|cannot) .{0,20}(get|getting|fetch|find) .{0,30}secret|missing .{0,30}(secret|user ?id|credentials?)|secret(s)? (is|are) (required|missing|empty|nil)|no (secret|credential)s? (given|provided|found)|stripping admin|missing ID field '\w+' in secrets`),
-	sig("delete/permission", `UnauthorizedOperation|AccessDenied|access denied|AuthorizationFailed|AuthFailure|not authorized|Unauthorized|\b401\b|\b403\b|forbidden|PERMISSION_DENIED|PermissionDenied|permission denied|NoPermission|insufficient (permission|privilege)|operation not permitted|does not have (authorization|permission)|(invalid|expired|wrong) (token|credential|client secret|api key|access key)|(token|credential|session)s? (has |have |is |are )?(expired|invalid)|ExpiredToken|InvalidClientTokenId|invalid_client|NotAuthenticated|authentication (failed|required)|incorrect user name or password|code = Unauthenticated|SignatureDoesNotMatch`),
+	sig("delete/permission", denied),
 }
 
 // goingPV: the volume itself was asked to go, by its policy or by somebody.

@@ -72,10 +72,10 @@ func detachTrouble(at *storagev1.VolumeAttachment) *trouble {
 var detachWords = []signature{
 	sig("detach/rbac", `is forbidden: User "system:serviceaccount:|cannot (get|list|update|patch) resource "(volumeattachments|persistentvolumes|csinodes|nodes)`),
 	sig("detach/pv-gone", `persistentvolume "[^"]*" not found`),
-	sig("detach/throttled", `rateLimitExceeded|rate limit|RequestLimitExceeded|Throttl|TooManyRequests|too many requests|\b429\b|quota exceeded for quota metric|exceeded the rate`),
-	sig("detach/node-gone", `InvalidInstanceID|csinode\.storage\.k8s\.io "[^"]*" not found|\bnodes? "[^"]*" not found|`+machineGone+`|ResourceNotFound.{0,120}/virtualMachine|unknown node|no such (instance|node|server)`),
-	sig("detach/backend-busy", `(currently|still) (being )?(detach|attach)(ed|ing)|being (detached|attached|migrated|resized|cloned|snapshotted|backed up)|pending .{0,24}(event|operation|action)|\block(ed)?\b|another (operation|task|action|request)|operation .{0,60}(in progress|already exists|is running)|task .{0,40}in progress|attachment ?ticket|IncorrectState|IncorrectDiskStatus|IncorrectInstanceStatus|InvalidState|status '?"?(detaching|attaching|reserved|maintenance|retyping|backing-up|downloading)|\bbusy\b|in (a )?transition|(backup|snapshot|restore|rebuild|migration) .{0,40}(running|in progress|ongoing)`),
-	sig("detach/permission", `UnauthorizedOperation|AccessDenied|access denied|AuthorizationFailed|AuthFailure|not authorized|Unauthorized|\b401\b|\b403\b|forbidden|PERMISSION_DENIED|PermissionDenied|permission denied|NoPermission|insufficient (permission|privilege)|(lacks|missing|no|required) [^.]{0,40}(permission|privilege)|does not have (authorization|permission)|(invalid|expired|wrong) (token|credential|client secret|api key|access key)|(token|credential|session)s? (has |have |is |are )?(expired|invalid)|ExpiredToken|InvalidClientTokenId|invalid_client|NotAuthenticated|authentication (failed|required)|cannot (login|log in)|incorrect user name or password|code = Unauthenticated|failed to load secret|SignatureDoesNotMatch`),
+	sig("detach/throttled", tooManyCalls),
+	sig("detach/node-gone", machineGone+`|\bnodes? "[^"]*" not found`),
+	sig("detach/backend-busy", busyNow+`|attachment ?ticket`),
+	sig("detach/permission", denied+`|failed to load secret`),
 }
 
 var detachCauses = []Cause{{

@@ -1,0 +1,25 @@
+package explain
+
+// What backends say alike of an attach, a detach and a deletion.
+const (
+	// machineGone: a machine is not found: the noun stands close before, so that it is not the volume that is missing.
+	machineGone = `\b(instance|node|server|droplet|linode|vm|virtual ?machine|host|machine|worker)s?\b(\W+\S+){0,2}?\W+(was not found|wasn't found|not found|does not exist|doesn't exist|could not be found|notFound|no longer exists)|` +
+		`(could not|cannot|can't|failed to|unable to|couldn't) (find|get|locate) (the )?(instance|node|server|droplet|linode|vm|virtual ?machine|host)\b|` +
+		`InvalidInstanceID|ResourceNotFound.{0,120}/virtualMachine|/instances/[^ ']+' was not found|unknown node|invalid node ?id|no such (instance|node|server)|csinode\.storage\.k8s\.io "[^"]*" not found|has no NodeID annotation`
+
+	tooManyCalls = `rateLimitExceeded|rate limit|RequestLimitExceeded|Throttl|TooManyRequests|too many requests|\b429\b|quota exceeded for quota metric|SNAT|exceeded the rate`
+
+	// denied: the backend does not take the driver's account.
+	denied = `code = (PermissionDenied|Unauthenticated)\b|\b40[13]\b|forbidden|unauthori[sz]ed|not authori[sz]ed|NotAuthorized|AuthorizationFailed|authori[sz]ation (failed|failure|denied)|AuthFailure|Access ?Denied|permission ?denied|PERMISSION_DENIED|` +
+		`operation not permitted|NoPermission|permission (error|to perform)|does not have (authori[sz]ation|permission)|insufficient (permission|privilege)|(lacks|missing|no|required) [^.]{0,40}(permission|privilege)|` +
+		`authenticat\w+ (failed|failure|error|required)|not ?authenticated|(failed|unable|could not|cannot) (to )?(authenticate|log ?in|authori[sz]e)|cannot complete login|incorrect user name|` +
+		`(invalid|expired|wrong|incorrect|bad|no valid) (\S+ )?(credentials?|token|password|client secret|api ?key|access key)|(token|credential|session)s? (\S+ ){0,5}?((is|are|has|have|was) )?(expired|invalid)|` +
+		`ExpiredToken|InvalidClientTokenId|UnrecognizedClient|InvalidAccessKeyId|SignatureDoesNotMatch|NoCredentialProviders|InvalidIdentityToken|AADSTS\d+|invalid_(client|grant)|` +
+		`no EC2 IMDS role|get credentials|refresh cached credentials|AssumeRole|could not find default credentials`
+
+	// busyNow: an operation of the backend has the volume or the machine.
+	busyNow = `(currently|still) (being )?(detached|detaching|attaching)|being (detached|attached|migrated|resized|cloned|snapshotted|backed up|stopped|started|rebooted|rebuilt)|pending .{0,24}(event|operation|action)|\block(ed)?\b|` +
+		`another (operation|task|action|request)|operation .{0,60}(in progress|already exists|is running)|task .{0,40}in progress|in (task_state|a transient state|(a )?transition)|not allowed in the current state|` +
+		`IncorrectState|IncorrectDiskStatus|IncorrectInstanceStatus|InvalidState|status (is )?['"]?(detaching|attaching|reserved|maintenance|retyping|backing-up|downloading)|\bbusy\b|conflict with (an|the) (ongoing|current)|` +
+		`resource ?not ?ready|(backup|snapshot|restore|rebuild|migration) .{0,40}(running|in progress|ongoing)`
+)

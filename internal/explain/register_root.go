@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,18 +18,9 @@ import (
 // rootOf is the kubelet's root folder that a node plugin was configured for, by its registrar's argument or the folder that it
 // registers in; empty: it does not show.
 func rootOf(spec *corev1.PodSpec) string {
-	for _, c := range spec.Containers {
-		for i, a := range c.Args {
-			flag, value, has := strings.Cut(strings.TrimLeft(a, "-"), "=")
-			if flag != "kubelet-registration-path" {
-				continue
-			}
-			if !has && i+1 < len(c.Args) {
-				value = c.Args[i+1]
-			}
-			if root, _, ok := strings.Cut(value, "/plugins/"); ok {
-				return path.Clean(root)
-			}
+	for i := range spec.Containers {
+		if root, _, found := strings.Cut(argument(&spec.Containers[i], "kubelet-registration-path"), "/plugins/"); found {
+			return path.Clean(root)
 		}
 	}
 	for _, vol := range spec.Volumes {
@@ -42,17 +34,24 @@ func rootOf(spec *corev1.PodSpec) string {
 	return ""
 }
 
-// distributionRoot is where a distribution is known to keep the kubelet's root when it is not the default. Sources:
-// docs.k0sproject.io (kubelet-root-dir), microk8s's args/kubelet, rke's prefix_path for RancherOS and CoreOS.
+// distributionRoot is where a distribution is known to keep the kubelet's root when it is not the default. Sources: k0s's
+// documentation of kubelet-root-dir, MicroK8s's args/kubelet, RKE's prefix_path for RancherOS and Container Linux, TKGI's and IBM
+// Cloud's notes on installing CSI drivers.
 func distributionRoot(n *corev1.Node) (root string, ev Evidence) {
 	info := n.Status.NodeInfo
+	os := fact(ref(n), "status.nodeInfo.osImage", info.OSImage, time.Time{})
+	prefixed := strings.HasPrefix(info.OSImage, "Container Linux") || strings.HasPrefix(info.OSImage, "Flatcar")
 	switch {
 	case strings.Contains(info.KubeletVersion, "+k0s"):
 		return "/var/lib/k0s/kubelet", fact(ref(n), "status.nodeInfo.kubeletVersion", info.KubeletVersion, time.Time{})
 	case n.Labels["microk8s.io/cluster"] != "":
 		return "/var/snap/microk8s/common/var/lib/kubelet", fact(ref(n), "metadata.labels[microk8s.io/cluster]", n.Labels["microk8s.io/cluster"], time.Time{})
-	case strings.HasPrefix(info.OSImage, "RancherOS"):
-		return "/opt/rke/var/lib/kubelet", fact(ref(n), "status.nodeInfo.osImage", info.OSImage, time.Time{})
+	case strings.HasPrefix(info.OSImage, "RancherOS"), prefixed && n.Annotations["rke.cattle.io/internal-ip"] != "":
+		return "/opt/rke/var/lib/kubelet", os
+	case n.Labels["bosh.id"] != "":
+		return "/var/vcap/data/kubelet", fact(ref(n), "metadata.labels[bosh.id]", n.Labels["bosh.id"], time.Time{})
+	case n.Labels["ibm-cloud.kubernetes.io/worker-id"] != "" && !strings.Contains(info.OSImage, "CoreOS"):
+		return "/var/data/kubelet", fact(ref(n), "metadata.labels[ibm-cloud.kubernetes.io/worker-id]", n.Labels["ibm-cloud.kubernetes.io/worker-id"], time.Time{})
 	}
 	return "", Evidence{}
 }
@@ -180,25 +179,45 @@ func registrarFault(pod *corev1.Pod) (string, Evidence) {
 	if reg == nil {
 		return "It has no container that registers it (node-driver-registrar).", fact(o, "spec.containers", fmt.Sprint(len(pod.Spec.Containers))+", none of them a registrar", time.Time{})
 	}
-	for _, a := range reg.Args {
-		flag, socket, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		if flag != "kubelet-registration-path" || socket == "" {
+	socket := argument(reg, "kubelet-registration-path")
+	if !path.IsAbs(socket) {
+		return "", Evidence{}
+	}
+	told := fact(o, "spec.containers["+reg.Name+"]: kubelet-registration-path", socket, time.Time{})
+	folder := path.Dir(path.Clean(socket))
+	shared, any := false, false
+	for _, vol := range pod.Spec.Volumes {
+		if vol.HostPath == nil {
 			continue
 		}
-		folder := path.Dir(path.Clean(socket))
-		shared, any := false, false
-		for _, vol := range pod.Spec.Volumes {
-			if vol.HostPath == nil {
-				continue
-			}
-			host := path.Clean(vol.HostPath.Path)
-			any = any || strings.Contains(host, "/plugins/")
-			shared = shared || host == folder || strings.HasPrefix(folder+"/", host+"/") && !strings.HasSuffix(host, "plugins_registry")
-		}
-		if any && !shared {
-			return fmt.Sprintf("The registrar tells the kubelet to look for the driver at %s, and the pod shares no such folder of the host.", socket),
-				fact(o, "spec.containers["+reg.Name+"].args", a, time.Time{})
-		}
+		host := path.Clean(vol.HostPath.Path)
+		any = any || strings.Contains(host, "/plugins/")
+		shared = shared || host == folder || strings.HasPrefix(folder+"/", host+"/") && !strings.HasSuffix(host, "plugins_registry")
+	}
+	if any && !shared {
+		return fmt.Sprintf("The registrar tells the kubelet to look for the driver at %s, and the pod shares no such folder of the host.", socket), told
+	}
+	if own := argument(reg, "csi-address"); own != "" && path.Base(own) != path.Base(socket) {
+		return fmt.Sprintf("The registrar tells the kubelet to look for the driver at %s, and itself reaches it at %s: the file has another name.", socket, own), told
 	}
 	return "", Evidence{}
+}
+
+// argument is the value of a container's flag, with the variables that the pod's own template sets filled in; empty: not given.
+func argument(c *corev1.Container, flag string) string {
+	args := append(slices.Clone(c.Command), c.Args...)
+	for i, a := range args {
+		name, value, has := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		if name != flag || !strings.HasPrefix(a, "-") {
+			continue
+		}
+		if !has && i+1 < len(args) {
+			value = args[i+1]
+		}
+		for _, e := range c.Env {
+			value = strings.ReplaceAll(value, "$("+e.Name+")", e.Value)
+		}
+		return value
+	}
+	return ""
 }

@@ -95,13 +95,25 @@ func (s *scene) node(name string, ready bool, inUse ...string) {
 	s.put("v1", "Node", n)
 }
 
-func (s *scene) plugin(node string) {
+// nodeWith makes a working node anew, changed.
+func (s *scene) nodeWith(name string, change func(*corev1.Node)) {
+	s.node(name, true)
+	n, _ := s.Get(inNodes.Resource, "", name).(*corev1.Node)
+	n = n.DeepCopy()
+	change(n)
+	s.put("v1", "Node", n)
+}
+
+func (s *scene) plugin(node string) { s.pluginWith(node, func(*corev1.Pod) {}) }
+
+func (s *scene) pluginWith(node string, change func(*corev1.Pod)) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "disk-csi-" + node, UID: types.UID("plugin-" + node), CreationTimestamp: before(240 * time.Hour),
 		OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", UID: "ds"}}}, Spec: pluginSpec(node)}
 	p.Status.Phase = corev1.PodRunning
 	for _, c := range p.Spec.Containers {
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: before(240 * time.Hour)}}})
 	}
+	change(p)
 	s.put("v1", "Pod", p)
 }
 

@@ -168,7 +168,7 @@ func attachText(id, title, doc, why string, cure Step) Cause {
 			return Finding{}, No
 		}
 		_, words := grpc(text)
-		f := Finding{Why: fmt.Sprintf("%s: volume %s cannot be attached to node %s. %s says: %s", why, v.volumeName(), v.Node, v.Driver, words),
+		f := Finding{Confidence: sure(id, text), Why: fmt.Sprintf("%s: volume %s cannot be attached to node %s. %s says: %s", why, v.volumeName(), v.Node, v.Driver, words),
 			Evidence: []Evidence{t.Evidence, fact(Object{Kind: "PersistentVolume", Name: v.volumeName()}, "spec.csi.volumeHandle", v.Handle, time.Time{})}}
 		if id == "attach/held-outside" {
 			if _, dead := v.heldByDeadMachine(); dead == Unknown {
@@ -315,13 +315,13 @@ func attachLimit(v *View) (Finding, Truth) {
 		return Finding{}, min(known.not(), Unknown)
 	}
 	cause, text := attachTold(t)
-	code, words := grpc(text)
+	_, words := grpc(text)
 	used, limit, leaving := v.slots(v.Node)
 	full := limit > 0 && used >= limit
 	switch {
 	case cause == "attach/limit-reached":
-		f.Confidence = Likely
-		if code == "ResourceExhausted" || full {
+		f.Confidence = sure(cause, text)
+		if full {
 			f.Confidence = Certain
 		}
 		f.Why = fmt.Sprintf("Node %s has no attach slot left for volume %s. %s says: %s", v.Node, v.volumeName(), v.Driver, words)

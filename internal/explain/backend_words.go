@@ -1,5 +1,10 @@
 package explain
 
+import (
+	"regexp"
+	"strings"
+)
+
 // What backends say alike of an attach, a detach and a deletion.
 const (
 	// machineGone: a machine is not found: the noun stands close before, so that it is not the volume that is missing.
@@ -23,3 +28,23 @@ const (
 		`IncorrectState|IncorrectDiskStatus|IncorrectInstanceStatus|InvalidState|status (is )?['"]?(detaching|attaching|reserved|maintenance|retyping|backing-up|downloading)|\bbusy\b|conflict with (an|the) (ongoing|current)|` +
 		`resource ?not ?ready|(backup|snapshot|restore|rebuild|migration) .{0,40}(running|in progress|ongoing)`
 )
+
+// codes are error codes of gRPC and of backends' APIs that mean one thing, whatever words stand around them.
+var codes = map[string]*regexp.Regexp{
+	"permission":       regexp.MustCompile(`code = (PermissionDenied|Unauthenticated)\b|\b(UnauthorizedOperation|AuthorizationFailed|InvalidClientTokenId|ExpiredToken|InvalidAccessKeyId|NoPermission)\b`),
+	"throttled":        regexp.MustCompile(`\b(RequestLimitExceeded|rateLimitExceeded|TooManyRequests|Throttling)\b`),
+	"limit-reached":    regexp.MustCompile(`code = ResourceExhausted\b|\b(AttachmentLimitExceeded|InstanceDiskLimitExceeded)\b`),
+	"volume-not-found": regexp.MustCompile(`\b(InvalidVolume|InvalidDiskId)\.NotFound\b`),
+	"node-unknown":     regexp.MustCompile(`(?i)\bInvalidInstanceID\.NotFound\b`),
+	"node-gone":        regexp.MustCompile(`(?i)\bInvalidInstanceID\.NotFound\b`),
+	"held-outside":     regexp.MustCompile(`\bRESOURCE_IN_USE_BY_ANOTHER_RESOURCE\b`),
+}
+
+// sure is how sure a cause is that an error's text tells: certain when a code in it says the same.
+func sure(id, text string) Confidence {
+	_, kind, _ := strings.Cut(id, "/")
+	if code := codes[kind]; code != nil && code.MatchString(text) {
+		return Certain
+	}
+	return Likely
+}

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -30,10 +31,13 @@ func deleteHop(v *View) Hop {
 	switch {
 	case v.Claim != nil && v.Claim.DeletionTimestamp != nil:
 		return v.openHop(v.Claim.DeletionTimestamp.Time, normalTeardown, v.claimObject(), "the claim is being deleted")
-	case v.PV == nil || v.Pod != nil:
+	case v.PV == nil || v.Pod != nil && !(v.mounted() && v.PV.DeletionTimestamp != nil):
 		return skippedHop("")
+	case v.Pod != nil && v.asked.Kind != "PersistentVolume":
+		o := ref(v.PV)
+		return Hop{Status: StatusDegraded, Since: moment(v.PV.DeletionTimestamp.Time), Object: &o, Note: "the volume is being deleted under its claim", reached: true}
 	}
-	if v.goingPV() {
+	if v.goingPV() && v.Pod == nil {
 		v.ahead(func() {
 			v.attachments()
 			if _, values := oneNode(v.PV); len(values) > 0 {
@@ -47,6 +51,8 @@ func deleteHop(v *View) Hop {
 	o := ref(v.PV)
 	released := v.PV.Status.Phase == corev1.VolumeReleased
 	switch t := v.deleteTrouble(); {
+	case t != nil && v.detachedSince(t):
+		return Hop{Status: StatusWaiting, Until: moment(t.At.Add(provisionerBackoff)), Since: moment(t.At), Object: &o, Note: "detached since the last try", reached: true}
 	case t != nil && (released || v.PV.DeletionTimestamp != nil || v.PV.Status.Phase == corev1.VolumeFailed):
 		return v.troubledHop(t, v.settled(t), "DeleteVolume fails")
 	case v.PV.DeletionTimestamp != nil:
@@ -59,6 +65,15 @@ func deleteHop(v *View) Hop {
 		return Hop{Status: StatusStuck, Object: &o, Note: "Failed: " + v.PV.Status.Message, reached: true}
 	}
 	return skippedHop("")
+}
+
+// detachedSince: the provisioner's last word was that the volume is still attached, it no longer is, and the next try is to come.
+func (v *View) detachedSince(t *trouble) bool {
+	if told(deleteWords, t.Text) != "delete/still-attached" || v.taken.Sub(t.At) >= provisionerBackoff {
+		return false
+	}
+	all, known := v.attachments()
+	return known == Yes && len(all) == 0
 }
 
 // releasedSince is when the volume lost its claim: its own field (since 1.28), else what is known of its last pod.
@@ -80,6 +95,9 @@ func (v *View) deleteTrouble() *trouble {
 		since := v.releasedSince()
 		t = &trouble{Text: v.PV.Status.Message, Since: since, At: since, Count: errorSettledCount, Evidence: fact(ref(v.PV), "status.message", v.PV.Status.Message, since)}
 	}
+	if _, asked, _ := v.deleting(); t != nil && !asked.IsZero() && v.age(asked) >= normalTeardown && asked.Before(t.Since) {
+		t.Since = asked // older events have expired, or were never written
+	}
 	return t
 }
 
@@ -90,6 +108,21 @@ var deleteWords = []signature{
 	sig("delete/has-snapshots", `(has|have|with|existing|dependent|contains?|from|of) .{0,40}snapshots?\b|snapshots? .{0,40}(exist|depend|in use|not deleted|still)|have snapshots|dependent (clones?|children|volumes?|images?)|has (children|clones|dependents)|linked clones?|(child|parent) (volume|clone|image)|(used|in use) by .{0,30}(snapshot|clone)|source of .{0,20}(clone|snapshot)|is (a )?parent of|volume has children|cloned? .{0,30}(depend|exist)`),
 	sig("delete/secret-missing", `secrets? .{0,80}(not found|is empty|are empty|missing|not provided|does not exist)|provided secret is empty|(failed|unable|error|cannot) .{0,20}(get|getting|fetch|find) .{0,30}secret|missing .{0,30}(secret|user ?id|credentials?)|secret(s)? (is|are) (required|missing|empty|nil)|no (secret|credential)s? (given|provided|found)|stripping admin|missing ID field '\w+' in secrets`),
 	sig("delete/permission", denied),
+}
+
+// deleteEcho says only that an earlier call still runs: what that one said counts.
+var deleteEcho = regexp.MustCompile(`(?i)already exists|already in progress|in progress for`)
+
+// deleteTold gives the cause that the deletion's error tells, and the text that tells it.
+func deleteTold(t *trouble) (cause, text string) {
+	if deleteEcho.MatchString(t.Text) {
+		for _, r := range slices.Backward(t.Earlier) {
+			if !deleteEcho.MatchString(r.Message) {
+				return told(deleteWords, r.Message), r.Message
+			}
+		}
+	}
+	return told(deleteWords, t.Text), t.Text
 }
 
 // goingPV: the volume itself was asked to go, by its policy or by somebody.
@@ -219,7 +252,12 @@ func deleteHasSnapshots(v *View) (Finding, Truth) {
 	o, _, finalizers := v.deleting()
 	bySnapshot, byClone := slices.Contains(finalizers, finalizerSnapshot), slices.Contains(finalizers, finalizerClone)
 	t := v.deleteTrouble()
-	said := t != nil && !v.goingClaim() && told(deleteWords, t.Text) == "delete/has-snapshots"
+	said, text := false, ""
+	if t != nil && !v.goingClaim() {
+		var cause string
+		cause, text = deleteTold(t)
+		said = cause == "delete/has-snapshots"
+	}
 	if !bySnapshot && !byClone && !said {
 		return Finding{}, No
 	}
@@ -237,7 +275,7 @@ func deleteHasSnapshots(v *View) (Finding, Truth) {
 			say("Let the snapshot or clone get ready, or delete it if nobody needs it: the claim goes then. Ask about the snapshot itself when it does not get ready.")}
 		return f, Yes
 	}
-	_, words := grpc(t.Text)
+	_, words := grpc(text)
 	f := v.deleteFinding(fmt.Sprintf("The backend does not delete volume %s as long as snapshots or clones of it exist: %s. %s says: %s", v.PV.Name, what, v.Driver, words), append([]Evidence{t.Evidence}, append(ev, cloneEv...)...)...)
 	f.Status, f.Confidence = v.settled(t), Likely
 	f.Fix = []Step{v.look("See the snapshots", "get", "volumesnapshots", "-A", "-o", "wide"),

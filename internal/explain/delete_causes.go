@@ -133,12 +133,16 @@ func deleteSays(id, what, cure string) func(*View) (Finding, Truth) {
 			return Finding{}, No
 		}
 		t := v.deleteTrouble()
-		if t == nil || told(deleteWords, t.Text) != id {
-			return Finding{}, v.unreadEvents(t)
+		if t == nil {
+			return Finding{}, v.unreadEvents()
 		}
-		_, words := grpc(t.Text)
+		cause, text := deleteTold(t)
+		if cause != id {
+			return Finding{}, No
+		}
+		_, words := grpc(text)
 		f := v.deleteFinding(fmt.Sprintf("The deletion of volume %s by %s %s: %s", v.PV.Name, v.Driver, what, words), t.Evidence)
-		f.Status, f.Confidence = v.settled(t), Likely
+		f.Status, f.Confidence = v.settled(t), sure(id, text)
 		f.Fix = []Step{v.look("See the volume and its events", "describe", "pv", v.PV.Name)}
 		if id == "delete/secret-missing" {
 			f.Why += v.whySecret(&f)
@@ -149,10 +153,7 @@ func deleteSays(id, what, cure string) func(*View) (Finding, Truth) {
 }
 
 // unreadEvents: without the volume's events it is not known what was said.
-func (v *View) unreadEvents(t *trouble) Truth {
-	if t != nil {
-		return No
-	}
+func (v *View) unreadEvents() Truth {
 	_, known := v.volumeEvents()
 	return min(known.not(), Unknown)
 }
@@ -267,10 +268,11 @@ func deleteRBAC(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	if t := v.deleteTrouble(); t != nil {
-		if told(deleteWords, t.Text) != "delete/rbac" {
+		cause, text := deleteTold(t)
+		if cause != "delete/rbac" {
 			return Finding{}, No
 		}
-		f := v.deleteFinding(fmt.Sprintf("The deletion of volume %s is not allowed to its own provisioner: %s", v.PV.Name, t.Text), t.Evidence)
+		f := v.deleteFinding(fmt.Sprintf("The deletion of volume %s is not allowed to its own provisioner: %s", v.PV.Name, text), t.Evidence)
 		f.Status, f.Confidence = v.settled(t), Likely
 		f.Fix = []Step{v.look("See the volume and its events", "describe", "pv", v.PV.Name), say("Give the provisioner's ClusterRole the rules of its version (external-provisioner, deploy/kubernetes/rbac.yaml).")}
 		return f, Yes
@@ -346,6 +348,9 @@ func deleteFinalizer(v *View) (Finding, Truth) {
 	}
 	f := v.deleteFinding(fmt.Sprintf("%s %s was asked to go %s ago and is held by the finalizer %s, which %s takes off: %s.", o.Kind, who, ago(v.age(since)), held, finalizerOwner(held), why))
 	f.Confidence = Certain
+	if v.hop(HopDelete).Status == StatusDegraded {
+		f.Status = StatusDegraded
+	}
 	if held == finalizers[0] && why == "nothing is to be seen that it waits for" {
 		f.Confidence, f.Rest = Likely, true
 	}
@@ -373,6 +378,9 @@ func deleteInProgress(v *View) (Finding, Truth) {
 	}
 	o, since, _ := v.deleting()
 	f := v.deleteFinding(fmt.Sprintf("%s %s was asked to go %s ago, within the normal time.", o.Kind, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), ago(v.age(since))))
+	if t := v.deleteTrouble(); t != nil && !v.goingClaim() && v.detachedSince(t) {
+		f = v.deleteFinding(fmt.Sprintf("Volume %s was still attached at the provisioner's last try, at %s, and no longer is: the next try follows.", v.PV.Name, t.At.UTC().Format("15:04:05Z")), t.Evidence)
+	}
 	f.Confidence, f.Rest = Likely, true
 	f.Fix = []Step{say("Wait: it ends by itself.")}
 	return f, Yes
@@ -395,7 +403,8 @@ func deleteBackendError(v *View) (Finding, Truth) {
 		f.Rest, f.Confidence, f.Fix = true, Possible, fix
 		return f, Yes
 	}
-	_, words := grpc(t.Text)
+	_, text := deleteTold(t)
+	_, words := grpc(text)
 	f := v.deleteFinding(fmt.Sprintf("The driver %s cannot delete volume %s. It says: %s", v.Driver, v.PV.Name, words), t.Evidence)
 	f.Rest, f.Status, f.Confidence, f.Fix = true, v.settled(t), Likely, fix
 	return f, Yes

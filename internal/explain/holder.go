@@ -188,12 +188,17 @@ func podNames(pods []*corev1.Pod) string {
 	return strings.Join(out, ", ")
 }
 
-// gone is the last moment at which the holder's pods can have gone: the force-detach timer of the attach-detach controller
+// goneBy is the last moment at which the holder's pods can have gone: the force-detach timer of the attach-detach controller
 // runs from then on, and no object tells it (pkg/controller/volume/attachdetach, ReconcilerMaxWaitForUnmountDuration).
 func (v *View) goneBy(h holder) time.Time {
-	latest := h.Since
-	if v.Pod != nil && v.Pod.CreationTimestamp.After(latest) {
-		latest = v.Pod.CreationTimestamp.Time
+	last := h.Since
+	switch {
+	case v.Pod != nil:
+		last = latest(last, v.Pod.CreationTimestamp.Time)
+	case v.PV != nil && v.PV.Status.Phase == corev1.VolumeReleased:
+		last = latest(last, v.releasedSince())
+	case v.idle():
+		last = latest(last, v.freedSince())
 	}
-	return latest
+	return last
 }

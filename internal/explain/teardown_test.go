@@ -201,6 +201,25 @@ func TestVolume(t *testing.T) {
 				pv.DeletionTimestamp, pv.Finalizers = beforePtr(time.Hour), []string{attacherFinalizer(sceneDriver)}
 			})
 		}, VerdictStuck, "delete/finalizer"},
+		{"still attached at the last try", func(s *scene) {
+			s.released(time.Hour, same)
+			s.event("PersistentVolume", scenePV, "VolumeFailedDelete", "persistentvolume pvc-5cbe is still attached to node node-1", minute)
+		}, VerdictWaiting, "delete/in-progress"},
+		{"an earlier call runs on", func(s *scene) {
+			s.released(time.Hour, same)
+			s.event("PersistentVolume", scenePV, "VolumeFailedDelete", "rpc error: code = FailedPrecondition desc = volume has snapshots", 2*minute)
+			s.event("PersistentVolume", scenePV, "VolumeFailedDelete", "rpc error: code = Aborted desc = an operation with the given Volume ID vol already exists", minute)
+		}, VerdictStuck, "delete/has-snapshots"},
+		{"released a moment ago, its node is dead", func(s *scene) {
+			s.released(4*minute, same)
+			s.attached("node-1", stays)
+			s.node("node-1", false)
+		}, VerdictWaiting, "detach/waiting-force-detach"},
+		{"deleted under its running pod", func(s *scene) {
+			s.pv(func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = beforePtr(time.Hour) })
+			s.attached("node-1", stays)
+			s.pod("db", "node-1", time.Hour, running)
+		}, VerdictStuck, "delete/finalizer"},
 		{"deleted under its claim", func(s *scene) {
 			s.pv(func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = beforePtr(time.Hour) })
 		}, VerdictStuck, "delete/finalizer"},

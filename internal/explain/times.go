@@ -16,10 +16,11 @@ const (
 	normalTeardown      = 3 * time.Minute
 	normalBind          = time.Minute // the PV controller's resync is 15 s
 
-	errorSettled      = 2 * time.Minute               // an error that the owner retries counts from here on ...
-	errorSettledCount = 3                             // ... or from this occurrence on
-	attacherBackoff   = 5 * time.Minute               // external-attacher's longest wait between two tries
-	resizerBackoff    = 5 * time.Minute               // external-resizer's
-	kubeletBackoff    = 2*time.Minute + 2*time.Second // kubelet's and the attach-detach controller's
-	recent            = 10 * time.Minute              // an event this young shows that its reporter works
+	errorSettled       = 2 * time.Minute               // an error that the owner retries counts from here on ...
+	errorSettledCount  = 3                             // ... or from this occurrence on
+	attacherBackoff    = 5 * time.Minute               // external-attacher's longest wait between two tries
+	provisionerBackoff = 5 * time.Minute               // external-provisioner's
+	resizerBackoff     = 5 * time.Minute               // external-resizer's
+	kubeletBackoff     = 2*time.Minute + 2*time.Second // kubelet's and the attach-detach controller's
+	recent             = 10 * time.Minute              // an event this young shows that its reporter works
 )

@@ -1,0 +1,410 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csidoctor/csidoctor/internal/mountinfo"
+	"github.com/csidoctor/csidoctor/internal/nodereport"
+)
+
+// oldFinding begins a finding about a terminating pod.
+func (v *View) oldFinding(o old, why string, ev ...Evidence) Finding {
+	f := Finding{Why: why, Evidence: append([]Evidence{fact(ref(o.Pod), "metadata.deletionTimestamp", o.Pod.DeletionTimestamp.UTC().Format(time.RFC3339), o.Pod.DeletionTimestamp.Time)}, ev...)}
+	if !v.at(HopUnpublish) {
+		f.Why = sentence(f.Why) + fmt.Sprintf(" Volume %s stays attached to node %s meanwhile.", v.volumeName(), o.Node)
+	}
+	return f
+}
+
+// firstOld asks about each terminating pod until one fits.
+func (v *View) firstOld(fits func(old) (Finding, Truth)) (Finding, Truth) {
+	olds, known := v.olds()
+	best := min(known.not(), Unknown)
+	for _, o := range olds {
+		switch f, t := fits(o); t {
+		case Yes:
+			return f, Yes
+		case Unknown:
+			best = Unknown
+		}
+	}
+	return Finding{}, best
+}
+
+func unpublishInProgress(v *View) (Finding, Truth) {
+	if !v.at(HopUnpublish) || v.Pod == nil {
+		return Finding{}, No
+	}
+	until := v.Pod.DeletionTimestamp.Add(normalTeardown)
+	if !v.now.Before(until) {
+		return Finding{}, No
+	}
+	o := old{v.Pod, v.Node, v.age(v.Pod.DeletionTimestamp.Time)}
+	why := fmt.Sprintf("Pod %s/%s was asked to end, and its deletion time passed %s ago.", v.Pod.Namespace, v.Pod.Name, ago(o.Past))
+	if o.Past < 0 {
+		why = fmt.Sprintf("Pod %s/%s was asked to end and has until %s.", v.Pod.Namespace, v.Pod.Name, v.Pod.DeletionTimestamp.UTC().Format("15:04:05Z"))
+	}
+	f := v.oldFinding(o, why)
+	f.Status, f.Until, f.Confidence = StatusWaiting, &until, Certain
+	f.Fix = []Step{say("Wait: the volume is unmounted when the containers have ended."), v.look("Watch it", "-n", v.Pod.Namespace, "get", "pod", v.Pod.Name, "-o", "wide", "-w")}
+	return f, Yes
+}
+
+func unpublishNodeDead(v *View) (Finding, Truth) {
+	if !v.at(HopUnpublish) {
+		return Finding{}, No
+	}
+	if v.asked.Kind == "PersistentVolumeClaim" && v.waitedFor() {
+		return Finding{}, No // attach/multi-attach-node-dead tells it of the pod that waits
+	}
+	return v.firstOld(func(o old) (Finding, Truth) {
+		ready, condition := v.nodeReady(o.Node)
+		if ready != No {
+			return Finding{}, min(ready.not(), Unknown)
+		}
+		state, since := "does not exist any more", time.Time{}
+		if condition != nil {
+			state, since = fmt.Sprintf("is not Ready since %s", ago(v.age(condition.LastTransitionTime.Time))), condition.LastTransitionTime.Time
+		}
+		f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s is terminating on node %s, which %s: nobody can say that it has ended.", o.Pod.Namespace, o.Pod.Name, o.Node, state),
+			fact(Object{Kind: "Node", Name: o.Node}, "status.conditions[Ready]", state, since))
+		f.Confidence = Certain
+		h := &holder{Name: o.Node, known: Yes}
+		if condition == nil {
+			f.Fix = []Step{say("Wait: pods of a node that is gone are removed by the kube-controller-manager within minutes."), v.look("See the pod", "-n", o.Pod.Namespace, "get", "pod", o.Pod.Name, "-o", "yaml")}
+			return f, Yes
+		}
+		f.Fix = v.freeFromDead(h)
+		return f, Yes
+	})
+}
+
+// waitedFor: another pod of the claim waits on another node.
+func (v *View) waitedFor() bool {
+	pods, _ := v.podsOfClaim()
+	return slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
+		return p.DeletionTimestamp == nil && p.Spec.NodeName != "" && p.Spec.NodeName != v.Node && !mounted(p)
+	})
+}
+
+// kubeletSays gives the newest line of the kubelet's log that names one of the words and matches.
+func kubeletSays(r *nodereport.NodeReport, pattern *regexp.Regexp, words ...string) *nodereport.LogLine {
+	for i := len(r.KubeletLog) - 1; i >= 0; i-- {
+		l := &r.KubeletLog[i]
+		if pattern.MatchString(l.Message) && slices.ContainsFunc(words, func(w string) bool { return w != "" && strings.Contains(l.Message, w) }) {
+			return l
+		}
+	}
+	return nil
+}
+
+// logged writes a line of a node's log as evidence.
+func logged(node, field string, l *nodereport.LogLine) Evidence {
+	return fact(Object{Kind: "NodeReport", Name: node}, field, l.Message, l.At)
+}
+
+// Words of the kubelet's log when it does not know what it mounted, cannot unmount, and cannot unstage
+// (pkg/volume/csi, pkg/volume/util/operationexecutor).
+var (
+	volDataWords  = regexp.MustCompile(`(?i)failed to (load|open|parse|read) volume data|vol_data\.json|loadVolumeData`)
+	tearDownWords = regexp.MustCompile(`UnmountVolume\.TearDown failed|UnmapVolume\.UnmapPodDevice failed|UnmapVolume\.UnmapBlockVolume failed|Unmounter\.TearDownAt failed|error cleaning subPath mounts|orphaned pod .* found`)
+	targetBusy    = regexp.MustCompile(`(?i)target is busy|device or resource busy|device is busy|\bEBUSY\b`)
+)
+
+// publishOf is what the report knows of the volume's folder of one pod.
+func (v *View) publishOf(r *nodereport.NodeReport, pod *corev1.Pod) *nodereport.Publish {
+	for i := range r.Volumes {
+		vol := &r.Volumes[i]
+		if !v.isVolume(vol) {
+			continue
+		}
+		for j := range vol.Publishes {
+			if vol.Publishes[j].PodUID == string(pod.UID) {
+				return &vol.Publishes[j]
+			}
+		}
+	}
+	return nil
+}
+
+func volDataBroken(v *View) (Finding, Truth) {
+	return v.firstOld(func(o old) (Finding, Truth) {
+		r, known := v.report(o.Node)
+		if r == nil || o.Past < normalTeardown {
+			return Finding{}, known
+		}
+		p := v.publishOf(r, o.Pod)
+		broken := p != nil && p.VolDataError != ""
+		line := kubeletSays(r, volDataWords, string(o.Pod.UID))
+		if !broken && line == nil {
+			return Finding{}, No
+		}
+		f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s stays on node %s since the kubelet cannot read its vol_data.json about volume %s, so it does not know which driver to ask for the unmount.", o.Pod.Namespace, o.Pod.Name, o.Node, v.volumeName()))
+		file := "vol_data.json"
+		if p != nil {
+			file = strings.TrimSuffix(p.Path, "/mount") + "/vol_data.json"
+			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: o.Node}, file, p.VolDataError, r.CollectedAt))
+		}
+		if line != nil {
+			f.Evidence = append(f.Evidence, logged(o.Node, "kubeletLog", line))
+		}
+		f.Confidence = Certain
+		f.Fix = []Step{onNode(o.Node, "see the file, and what is mounted beside it", "sh", "-c", "cat "+quote(file)+"; grep -F "+quote(string(o.Pod.UID))+" /proc/self/mountinfo"),
+			say(fmt.Sprintf(`Write the file anew: {"driverName":%q,"nodeName":%q,"specVolID":%q,"volumeHandle":%q,"volumeLifecycleMode":"Persistent","attachmentID":%q}. The kubelet then unmounts by itself.`, v.Driver, o.Node, v.volumeName(), v.Handle, attachmentName(v.Handle, v.Driver, o.Node))),
+			say("Make room on the node's disk if it is full. Do not remove the pod's folder.")}
+		return f, Yes
+	})
+}
+
+func unpublishPluginGone(v *View) (Finding, Truth) {
+	return v.firstOld(func(o old) (Finding, Truth) {
+		if o.Past < normalTeardown || v.Driver == "" || !ended(o.Pod) {
+			return Finding{}, No
+		}
+		_, registered := v.registered(o.Node)
+		p := v.plugin(o.Node)
+		var why string
+		var ev []Evidence
+		if pod, reason, e := p.failing(); pod != nil && !starting(p) {
+			why, ev = reason, []Evidence{e}
+		} else if len(p.Pods) == 0 && p.known == Yes && (len(p.Sets) > 0 || p.setsKnow == Yes && registered == No) {
+			reason, e := v.whyNone(p)
+			why, ev = "no pod of its node plugin is there", e
+			if reason != "" {
+				why += ": " + reason
+			}
+		} else if r, _ := v.report(o.Node); r != nil {
+			d := socketOf(r, v.Driver)
+			line := kubeletSays(r, regexp.MustCompile(notRegistered.String()+"|"+socketDead.String()), string(o.Pod.UID), v.Handle)
+			switch {
+			case d != nil && d.Socket != nil && d.Socket.State != nodereport.SocketOK && d.Socket.State != nodereport.SocketDenied:
+				why, ev = fmt.Sprintf("its socket %s is %s", d.Socket.Path, d.Socket.State), []Evidence{fact(Object{Kind: "NodeReport", Name: o.Node}, "drivers["+v.Driver+"].socket", d.Socket.State+" "+d.Socket.Error, r.CollectedAt)}
+			case line != nil:
+				why, ev = "the kubelet says so", []Evidence{logged(o.Node, "kubeletLog", line)}
+			}
+		}
+		if why == "" && registered == No {
+			why, ev = "the node's CSINode does not list it", []Evidence{fact(Object{Kind: "CSINode", Name: o.Node}, "spec.drivers", "does not list "+v.Driver, time.Time{})}
+		}
+		if why == "" {
+			return Finding{}, min(registered.not().or(p.known.not()), Unknown)
+		}
+		f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s stays on node %s since the kubelet cannot reach the driver %s there to unmount volume %s: %s.", o.Pod.Namespace, o.Pod.Name, o.Node, v.Driver, v.volumeName(), why), ev...)
+		f.Confidence = Certain
+		f.Fix = append([]Step{v.look("See what is on the node", "get", "pods", "-A", "-o", "wide", "--field-selector", "spec.nodeName="+o.Node)},
+			say(fmt.Sprintf("Bring the node plugin of %s back on node %s; the kubelet repeats the unmount by itself, at least every two minutes. Do not force the pod's deletion: the mount would stay.", v.Driver, o.Node)))
+		return f, Yes
+	})
+}
+
+// hungTask is a process that waits in the kernel and has to do with the path.
+func hungTask(r *nodereport.NodeReport, words ...string) *nodereport.Task {
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		if strings.HasPrefix(t.State, "D") && slices.ContainsFunc(words, func(w string) bool { return w != "" && strings.Contains(t.Args, w) || w != "" && t.PodUID == w }) {
+			return t
+		}
+	}
+	return nil
+}
+
+func mountBusy(v *View) (Finding, Truth) {
+	return v.firstOld(func(o old) (Finding, Truth) {
+		r, known := v.report(o.Node)
+		if r == nil || o.Past < normalTeardown {
+			return Finding{}, known
+		}
+		p := v.publishOf(r, o.Pod)
+		task := hungTask(r, string(o.Pod.UID))
+		line := kubeletSays(r, targetBusy, string(o.Pod.UID))
+		hung := p != nil && p.Stat == "hung"
+		if task == nil && line == nil && !hung {
+			return Finding{}, No
+		}
+		var ev []Evidence
+		server := ""
+		if p != nil {
+			table, _ := mountinfo.Parse(r.Mountinfo)
+			if m, ok := table.At(p.Path); ok {
+				server = m.Source
+				ev = append(ev, fact(Object{Kind: "NodeReport", Name: o.Node}, "mountinfo", fmt.Sprintf("%s is mounted from %s (%s, %s)", p.Path, m.Source, m.FSType, m.VFSOptions), r.CollectedAt))
+			}
+			if hung {
+				ev = append(ev, fact(Object{Kind: "NodeReport", Name: o.Node}, p.Path, "does not answer", r.CollectedAt))
+			}
+		}
+		if task != nil {
+			ev = append(ev, fact(Object{Kind: "NodeReport", Name: o.Node}, fmt.Sprintf("tasks[%d]", task.PID), fmt.Sprintf("%s %s: state %s in %s for %s", task.Comm, task.Args, task.State, task.Wchan, ago(time.Duration(task.Seconds)*time.Second)), r.CollectedAt))
+		}
+		if line != nil {
+			ev = append(ev, logged(o.Node, "kubeletLog", line))
+		}
+		for i := range r.KernelLog {
+			if l := &r.KernelLog[i]; strings.Contains(l.Message, "not responding") && (server == "" || strings.Contains(server, hostIn(l.Message)) || hostIn(l.Message) == "") {
+				ev = append(ev, logged(o.Node, "kernelLog", l))
+			}
+		}
+		what := "something has it open"
+		if hung || task != nil {
+			what = "what is behind it does not answer, and the unmount waits in the kernel"
+			if server != "" {
+				what = fmt.Sprintf("%s, which is behind it, does not answer, and the unmount waits in the kernel", server)
+			}
+		}
+		f := v.oldFinding(o, fmt.Sprintf("The mount of volume %s of pod %s/%s on node %s cannot be undone: %s.", v.volumeName(), o.Pod.Namespace, o.Pod.Name, o.Node, what), ev...)
+		f.Confidence = Certain
+		f.Fix = []Step{onNode(o.Node, "see what is mounted and who waits", "sh", "-c", "grep -F "+quote(string(o.Pod.UID))+" /proc/self/mountinfo; ps -eo pid,stat,wchan,args | grep ' D'")}
+		if server != "" && (hung || task != nil) {
+			f.Fix = append(f.Fix, say(fmt.Sprintf("Bring the server of %s back, if only for a moment and empty under the same name and address: the unmount then goes through by itself.", server)))
+		} else {
+			f.Fix = append(f.Fix, onNode(o.Node, "see which processes have it open, and end them", "fuser", "-vm", mountOf(p, o)))
+		}
+		f.Fix = append(f.Fix, say("If the server never comes back: only then force the unmount on the node (umount -f, or a reboot of the node). What was not written is lost."))
+		return f, Yes
+	})
+}
+
+func mountOf(p *nodereport.Publish, o old) string {
+	if p != nil {
+		return p.Path
+	}
+	return "/var/lib/kubelet/pods/" + string(o.Pod.UID)
+}
+
+var serverWord = regexp.MustCompile(`server (\S+?),? not responding`)
+
+// hostIn is the server that a line of the kernel's log names.
+func hostIn(message string) string {
+	if m := serverWord.FindStringSubmatch(message); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+func unpublishNotTheVolume(v *View) (Finding, Truth) {
+	return v.firstOld(func(o old) (Finding, Truth) {
+		if o.Past < normalTeardown {
+			return Finding{}, No
+		}
+		switch {
+		case len(o.Pod.Finalizers) > 0 && ended(o.Pod):
+			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s has ended and is kept by its finalizer %s.", o.Pod.Namespace, o.Pod.Name, strings.Join(o.Pod.Finalizers, ", ")),
+				fact(ref(o.Pod), "metadata.finalizers", strings.Join(o.Pod.Finalizers, ", "), time.Time{}))
+			f.Confidence = Likely
+			if v.attachRequired() == Yes && v.inUse(o.Node) == No {
+				f.Confidence = Certain // its node has let the volume go
+			}
+			f.Fix = []Step{v.look("See the pod and who put the finalizer there", "-n", o.Pod.Namespace, "get", "pod", o.Pod.Name, "-o", "yaml", "--show-managed-fields"),
+				say("Ask the finalizer's owner (the part before the slash names it) why it does not let the pod go. Do not take it away by hand.")}
+			return f, Yes
+		case !ended(o.Pod):
+			_, known := v.report(o.Node)
+			if ready, _ := v.nodeReady(o.Node); ready == Unknown || ready == Yes && known == Unknown {
+				return Finding{}, Unknown
+			} else if ready == No {
+				return Finding{}, No // its kubelet cannot say that they have ended
+			}
+			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s should have ended %s ago, and a container of it still runs on node %s: the volume's turn has not come.", o.Pod.Namespace, o.Pod.Name, ago(o.Past), o.Node),
+				fact(ref(o.Pod), "status.containerStatuses", "running", time.Time{}))
+			f.Confidence = Likely
+			if r := v.lastWarning(o.Pod); r != nil {
+				f.Why = sentence(f.Why) + " Its kubelet says: " + sentence(r.Message)
+				f.Evidence = append(f.Evidence, r.evidence())
+			}
+			f.Fix = []Step{v.look("See what the kubelet says of it", "-n", o.Pod.Namespace, "describe", "pod", o.Pod.Name),
+				onNode(o.Node, "see whether its processes wait in the kernel (state D) or the runtime does not end them", "sh", "-c", "crictl ps -a | grep "+quote(o.Pod.Name)+"; ps -eo pid,stat,wchan,args | grep ' D'")}
+			return f, Yes
+		}
+		return Finding{}, No
+	})
+}
+
+func orphanedPodDir(v *View) (Finding, Truth) {
+	if !v.at(HopUnpublish) || v.Pod != nil || v.Node == "" {
+		return Finding{}, No
+	}
+	r, known := v.report(v.Node)
+	if r == nil {
+		return Finding{}, known
+	}
+	pods, podsKnown := v.podsOn(v.Node)
+	for _, o := range r.Orphans {
+		if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return string(p.UID) == o.PodUID }) || o.Mounts == 0 && o.Entries == 0 {
+			continue
+		}
+		what := fmt.Sprintf("%d mounts and %d entries", o.Mounts, o.Entries)
+		f := Finding{Status: StatusDegraded, Confidence: Certain,
+			Why:      fmt.Sprintf("On node %s the folder %s of a pod that does not exist any more still holds %s.", v.Node, o.Path, what),
+			Evidence: []Evidence{fact(Object{Kind: "NodeReport", Name: v.Node}, "orphans["+o.PodUID+"]", what, r.CollectedAt)}}
+		if podsKnown != Yes {
+			f.Confidence = Likely // the report's word alone
+		}
+		table, _ := mountinfo.Parse(r.Mountinfo)
+		for _, m := range table.Below(o.Path) {
+			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: v.Node}, "mountinfo", m.Mountpoint+" is mounted from "+m.Source, r.CollectedAt))
+		}
+		f.Fix = []Step{onNode(v.Node, "see what is mounted there", "grep", "-F", o.Path, "/proc/self/mountinfo"),
+			say("Unmount each mount below it (umount, without force) and see that the list is empty. Only then remove the empty folders one by one with rmdir; rmdir refuses what is not empty. The kubelet does the rest."),
+			say("If files lie there that are not on a mount, keep a copy: a pod may have written them.")}
+		return f, Yes
+	}
+	return Finding{}, No
+}
+
+func unpublishDriverError(v *View) (Finding, Truth) {
+	return v.firstOld(func(o old) (Finding, Truth) {
+		if o.Past < normalTeardown {
+			return Finding{}, No
+		}
+		r, known := v.report(o.Node)
+		if r == nil && known == Unknown || v.Driver == "" && (v.claimKnown == Unknown || v.pvKnown == Unknown) {
+			return Finding{}, Unknown
+		}
+		fix := []Step{onNode(o.Node, "read what the kubelet says of the unmount", "journalctl", "-u", "kubelet", "--since=-30min", "-g", string(o.Pod.UID))}
+		if p := v.plugin(o.Node); len(p.Pods) > 0 {
+			fix = append(fix, v.look("Read the driver's log on the node", "-n", p.Pods[0].Namespace, "logs", p.Pods[0].Name, "--all-containers", "--tail=100"))
+		}
+		if r == nil {
+			if ready, _ := v.nodeReady(o.Node); !ended(o.Pod) || ready != Yes {
+				return Finding{}, min(ready.not(), Unknown).and(truth(ended(o.Pod)))
+			}
+			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s has ended on node %s and should be gone since %s, and its volume %s is not let go. Why stands in the log of that node's kubelet only.", o.Pod.Namespace, o.Pod.Name, o.Node, ago(o.Past), v.volumeName()))
+			f.Rest, f.Confidence, f.Fix = true, Possible, fix
+			return f, Yes
+		}
+		line := kubeletSays(r, tearDownWords, string(o.Pod.UID))
+		p := v.publishOf(r, o.Pod)
+		if line == nil && p == nil {
+			return Finding{}, No
+		}
+		f := v.oldFinding(o, fmt.Sprintf("The driver %s cannot unmount volume %s from pod %s/%s on node %s.", v.Driver, v.volumeName(), o.Pod.Namespace, o.Pod.Name, o.Node))
+		f.Confidence = Likely
+		if line != nil {
+			_, words := grpc(line.Message)
+			f.Why = strings.Replace(f.Why, "on node "+o.Node+".", "on node "+o.Node+": "+words, 1)
+			f.Evidence = append(f.Evidence, logged(o.Node, "kubeletLog", line))
+			f.Confidence = Certain
+		}
+		if p != nil {
+			state := "is mounted"
+			table, _ := mountinfo.Parse(r.Mountinfo)
+			if _, ok := table.At(p.Path); !ok {
+				state = "is not mounted"
+				if p.Entries != nil && *p.Entries > 0 {
+					state = fmt.Sprintf("is not mounted and holds %d entries: local files, not the volume's", *p.Entries)
+					fix = append(fix, say(fmt.Sprintf("The folder %s holds files that were written beside the volume. Copy them to a safe place first; then move them out of the folder, and the unmount goes through.", p.Path)))
+				}
+			}
+			f.Why = sentence(f.Why) + fmt.Sprintf(" The pod's path %s.", state)
+			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: o.Node}, p.Path, state, r.CollectedAt))
+		}
+		f.Fix = fix
+		return f, Yes
+	})
+}

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
 // attachHop: the VolumeAttachment to the pod's node says attached, and the node was told.
@@ -35,21 +37,8 @@ func attachHop(v *View) Hop {
 	required := v.attachRequired()
 	v.ahead(func() {
 		v.attachEvent()
-		if required != No && v.age(v.scheduledAt()) > 10*time.Second {
-			v.sidecar(attacherSidecar)
-			held, _ := v.holders()
-			for _, h := range held {
-				switch {
-				case h.leaving():
-					v.installed()
-				case len(h.running()) == 0 && h.Ready == Yes: // its own teardown will be asked about
-					v.nodeSide(h.Name)
-					v.controllerManagerDown()
-				}
-			}
-			if len(held) == 0 && v.age(v.scheduledAt()) > normalAttach {
-				v.controllerManagerDown()
-			}
+		if required != No && v.age(v.scheduledAt()) > justPlaced {
+			v.attachAhead(at)
 		}
 	})
 	o := Object{Kind: "VolumeAttachment", Name: attachmentName(v.Handle, v.Driver, v.Node)}
@@ -101,6 +90,34 @@ func attachHop(v *View) Hop {
 		return unknownHop(&o, "whether it is attached could not be read")
 	}
 	return v.openHop(v.scheduledAt(), normalAttach, o, "there is no VolumeAttachment")
+}
+
+// attachAhead asks for what the causes of an attach that does not end will ask for. at is nil where there is no attachment.
+func (v *View) attachAhead(at *storagev1.VolumeAttachment) {
+	v.sidecar(attacherSidecar)
+	if _, known := v.csiDriver(); known == No {
+		list[*storagev1.CSIDriver](v.world, inDrivers, snapshot.Query{})
+	}
+	held, _ := v.holders()
+	for _, h := range held {
+		switch {
+		case h.leaving():
+			v.installed()
+		case len(h.running()) == 0 && h.Ready == Yes: // its own teardown will be asked about
+			v.nodeSide(h.Name)
+			v.controllerManagerDown()
+		}
+	}
+	if len(held) == 0 && v.age(v.scheduledAt()) > normalAttach {
+		v.controllerManagerDown()
+	}
+	switch {
+	case at == nil || at.Status.Attached || at.DeletionTimestamp != nil:
+	case at.Status.AttachError != nil:
+		v.namedAhead(at)
+	case !untouched(at) && v.age(at.CreationTimestamp.Time) >= normalAttach:
+		v.roles()
+	}
 }
 
 // deviceMissing: the kubelet's error is one that a volume that is not attached makes.

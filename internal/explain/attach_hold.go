@@ -125,6 +125,9 @@ func multiAttachNodeDead(v *View) (Finding, Truth) {
 		f, dead := v.heldByDeadMachine()
 		return f, dead.or(t)
 	}
+	if _, pending := v.forceDetach(*h); pending == Unknown {
+		return Finding{}, Unknown
+	}
 	state := "is not Ready"
 	if h.known == No {
 		state = "does not exist any more"

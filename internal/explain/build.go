@@ -24,8 +24,8 @@ func (v *View) find() {
 			v.node(v.Node)
 			v.csiNode(v.Node)
 			v.consumers(v.Namespace, v.ClaimName)
-			if v.ClaimName != "" && v.age(v.scheduledAt()) > normalUntouched {
-				v.attachmentsOf("") // of a pod that waits for long: another node may have its volume
+			if v.ClaimName != "" && v.age(v.scheduledAt()) > justPlaced {
+				v.attachmentsOf("") // another node may have its volume
 			}
 		})
 	}
@@ -42,8 +42,13 @@ func (v *View) find() {
 	if v.Claim == nil {
 		return
 	}
-	if v.Pod != nil && v.Node != "" && !mounted(v.Pod) && v.age(v.scheduledAt()) > normalUntouched {
-		w.ahead(v.holdersAhead)
+	if v.Pod != nil && v.Node != "" && !mounted(v.Pod) && v.age(v.scheduledAt()) > justPlaced {
+		w.ahead(func() {
+			v.Driver = v.Claim.Annotations[annProvisioner] // very likely the volume's
+			v.holdersAhead()
+			v.controllerAhead()
+			v.Driver = ""
+		})
 	}
 	v.PV, v.pvKnown = get[*corev1.PersistentVolume](w, inVolumes, "", v.Claim.Spec.VolumeName)
 	if v.PV != nil {
@@ -59,6 +64,17 @@ func (v *View) find() {
 	}
 	if provisioner != noProvisioner {
 		v.Driver = provisioner
+	}
+}
+
+// controllerAhead asks for what tells whether the driver's controller attaches.
+func (v *View) controllerAhead() {
+	if v.Driver == "" {
+		return
+	}
+	v.daemonSets()
+	if v.attachRequired() == Yes {
+		v.sidecar(attacherSidecar)
 	}
 }
 

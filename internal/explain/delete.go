@@ -81,7 +81,8 @@ func (v *View) releasedSince() time.Time {
 	if t := v.PV.Status.LastPhaseTransitionTime; t != nil {
 		return t.Time
 	}
-	return v.freedSince()
+	freed, _ := v.freedSince()
+	return freed
 }
 
 // deleteTrouble is the provisioner's error in force of deleting the volume.

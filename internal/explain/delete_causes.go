@@ -197,6 +197,7 @@ func deleteDriverGone(v *View) (Finding, Truth) {
 	f.Fix = []Step{v.look("Note the volume's handle", "get", "pv", v.PV.Name, "-o", "yaml"),
 		say(fmt.Sprintf("Install the driver %s again, in the version that was there: it deletes the volume and takes its finalizer off by itself. Remove it only when no PersistentVolume names it.", v.Driver))}
 	if there != No {
+		f.Rest = true
 		f.Title = "No provisioner of the driver works on the deletion"
 		f.Why = fmt.Sprintf("Volume %s is to be deleted by the driver %s, and no provisioner of it works: %s.", v.PV.Name, v.Driver, s.Why)
 		f.Confidence = s.Proof

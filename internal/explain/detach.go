@@ -27,20 +27,19 @@ func detachHop(v *View) Hop {
 	held, heldKnown := v.holders()
 	for _, h := range held {
 		o := ref(h.At)
-		if v.goes() { // whether it holds up the deletion is asked there
-			if !h.leaving() && len(h.Pods) == 0 && h.Ready == No && v.age(v.goneBy(h)) < normalForceDetach {
-				return v.openHop(v.goneBy(h), normalForceDetach, o, "attached to node "+h.Name+", which does not answer")
-			}
-			continue
-		}
+		until, pending := v.forceDetach(h)
+		freed, freedKnown := v.freedSince()
 		switch {
+		case pending == Yes:
+			return Hop{Status: StatusWaiting, Until: &until, Since: moment(h.Since), Object: &o, Note: "attached to node " + h.Name + ", which does not answer", reached: true}
+		case v.goes(): // whether it holds up the deletion is asked there
 		case len(h.Pods) > 0 || h.Ready == Yes && h.InUse == Yes:
 		case h.Ready == Unknown || h.Ready == Yes && h.InUse == Unknown:
 			return unknownHop(&o, "whether node "+h.Name+" needs it could not be read")
-		case h.Ready == No && v.age(v.goneBy(h)) < normalForceDetach:
-			return v.openHop(v.goneBy(h), normalForceDetach, o, "attached to node "+h.Name+", which does not answer")
-		case h.Ready == Yes && v.age(v.freedSince()) < normalAttach:
-			return v.openHop(v.freedSince(), normalAttach, o, "still attached to node "+h.Name)
+		case h.Ready == Yes && v.age(freed) < normalAttach:
+			return v.openHop(freed, normalAttach, o, "still attached to node "+h.Name)
+		case pending == Unknown || h.Ready == Yes && freedKnown == Unknown:
+			return unknownHop(&o, "since when no pod needs it on node "+h.Name+" could not be read")
 		default:
 			v.ahead(func() { v.controllerManagerDown() })
 			return Hop{Status: StatusDegraded, Object: &o, Note: "left attached to node " + h.Name, reached: true}

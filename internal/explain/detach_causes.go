@@ -88,15 +88,13 @@ func waitingForceDetach(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	h, t := firstHolder(held, known, func(h holder) Truth {
-		if h.leaving() || len(h.Pods) > 0 || h.outOfService() || v.age(v.goneBy(h)) >= normalForceDetach {
-			return No
-		}
-		return h.Ready.not()
+		_, pending := v.forceDetach(h)
+		return pending
 	})
 	if h == nil {
 		return Finding{}, t
 	}
-	until := v.goneBy(*h).Add(normalForceDetach)
+	until, _ := v.forceDetach(*h)
 	state := "is not Ready"
 	if h.known == No {
 		state = "does not exist any more"

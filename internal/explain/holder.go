@@ -100,6 +100,9 @@ func (v *View) holdersAhead() {
 	nodes := map[string]bool{}
 	for _, at := range all {
 		nodes[at.Spec.NodeName] = true
+		if at.Spec.NodeName == v.Node {
+			v.namedAhead(at)
+		}
 	}
 	for _, p := range users {
 		nodes[p.Spec.NodeName] = nodes[p.Spec.NodeName] || p.DeletionTimestamp != nil
@@ -115,6 +118,18 @@ func (v *View) holdersAhead() {
 		v.report(node)
 		v.eventsOf("Node", "", node, "")
 		list[*appsv1.DaemonSet](v.world, inDaemonSets, snapshot.Query{})
+	}
+}
+
+// namedAhead asks for the nodes whose machines the attach error says to have the volume.
+func (v *View) namedAhead(at *storagev1.VolumeAttachment) {
+	if at.Status.Attached || at.Status.AttachError == nil || at.DeletionTimestamp != nil {
+		return
+	}
+	if cause, text := attachTold(v.attachTrouble(at)); cause == "attach/held-outside" {
+		for _, name := range v.machinesIn(text) {
+			v.node(name)
+		}
 	}
 }
 
@@ -188,17 +203,29 @@ func podNames(pods []*corev1.Pod) string {
 	return strings.Join(out, ", ")
 }
 
-// goneBy is the last moment at which the holder's pods can have gone: the force-detach timer of the attach-detach controller
-// runs from then on, and no object tells it (pkg/controller/volume/attachdetach, ReconcilerMaxWaitForUnmountDuration).
-func (v *View) goneBy(h holder) time.Time {
-	last := h.Since
+// forceDetach tells whether the attach-detach controller may still be waiting before it detaches from a holder that does not
+// answer, and until when at most. Its timer (ReconcilerMaxWaitForUnmountDuration) runs since the last pod there has gone, which
+// no object tells: it is bounded by the node's fall, the age of the pod that waits, and what is known of the last pod.
+func (v *View) forceDetach(h holder) (until time.Time, pending Truth) {
+	if h.leaving() || len(h.Pods) > 0 || h.outOfService() {
+		return time.Time{}, No
+	}
+	last, known := h.Since, Yes
+	if h.known == No && h.Since.IsZero() {
+		_, known = v.eventsOf("Node", "", h.Name, "")
+	}
 	switch {
 	case v.Pod != nil:
 		last = latest(last, v.Pod.CreationTimestamp.Time)
-	case v.PV != nil && v.PV.Status.Phase == corev1.VolumeReleased:
-		last = latest(last, v.releasedSince())
+	case v.PV != nil && v.PV.Status.LastPhaseTransitionTime != nil && v.PV.Status.Phase == corev1.VolumeReleased:
+		last = latest(last, v.PV.Status.LastPhaseTransitionTime.Time)
 	case v.idle():
-		last = latest(last, v.freedSince())
+		freed, freedKnown := v.freedSince()
+		last, known = latest(last, freed), known.and(freedKnown)
 	}
-	return last
+	until = last.Add(normalForceDetach)
+	if v.age(last) < normalForceDetach {
+		return until, h.Ready.not()
+	}
+	return until, min(known.not(), h.Ready.not())
 }

@@ -42,6 +42,14 @@ func (v *View) plugin(node string) plugin {
 	return p
 }
 
+// told is Yes where it is known whether the plugin has a pod on the node.
+func (p plugin) told() Truth {
+	if len(p.Pods) > 0 || p.known == Yes && p.setsKnow == Yes {
+		return Yes
+	}
+	return Unknown
+}
+
 // failing gives the first of the plugin's containers that does not run, with why in half a sentence; nil: all run.
 func (p plugin) failing() (pod *corev1.Pod, why string, ev Evidence) {
 	for _, pod := range p.Pods {

@@ -26,11 +26,7 @@ func (v *View) lacks(pod *corev1.Pod, rights ...right) (missing right, role *rba
 	var bindings []*rbacv1.ClusterRoleBinding
 	var roles []*rbacv1.ClusterRole
 	var all Truth
-	read := func() {
-		bindings, all = list[*rbacv1.ClusterRoleBinding](v.world, inBindings, snapshot.Query{})
-		roles, _ = list[*rbacv1.ClusterRole](v.world, inRoles, snapshot.Query{})
-	}
-	v.ahead(read) // the account's own bindings tell enough, even if others were not read
+	v.ahead(func() { bindings, roles, all = v.roles() }) // the account's own bindings tell enough, even if others were not read
 	account := cmp.Or(pod.Spec.ServiceAccountName, "default")
 	var mine []*rbacv1.ClusterRole
 	for _, b := range bindings {
@@ -40,13 +36,13 @@ func (v *View) lacks(pod *corev1.Pod, rights ...right) (missing right, role *rba
 		name := b.RoleRef.Name
 		i := slices.IndexFunc(roles, func(r *rbacv1.ClusterRole) bool { return r.GetName() == name })
 		if i < 0 {
-			read()
+			v.roles()
 			return right{}, nil, Unknown // what that role allows is not to be seen
 		}
 		mine = append(mine, roles[i])
 	}
 	if len(mine) == 0 {
-		read()
+		v.roles()
 		if all == Yes && len(rights) > 0 {
 			return rights[0], nil, Yes
 		}
@@ -70,6 +66,13 @@ func (v *View) lacks(pod *corev1.Pod, rights ...right) (missing right, role *rba
 		return r, nearest, Yes
 	}
 	return right{}, nil, No
+}
+
+// roles are the ClusterRoleBindings and ClusterRoles. Yes: these are all bindings.
+func (w *world) roles() ([]*rbacv1.ClusterRoleBinding, []*rbacv1.ClusterRole, Truth) {
+	bindings, known := list[*rbacv1.ClusterRoleBinding](w, inBindings, snapshot.Query{})
+	roles, _ := list[*rbacv1.ClusterRole](w, inRoles, snapshot.Query{})
+	return bindings, roles, known
 }
 
 func isAccount(s rbacv1.Subject, namespace, account string) bool {

@@ -45,6 +45,9 @@ func registerInProgress(v *View) (Finding, Truth) {
 				return Finding{}, No // it will never come
 			}
 		}
+		if p.told() == Unknown {
+			return Finding{}, Unknown
+		}
 	}
 	for _, pod := range p.Pods {
 		if born := pod.CreationTimestamp.Time; v.age(born) < normalRegister && born.After(since) && starting(p) {
@@ -89,6 +92,9 @@ func pluginPodMissing(v *View) (Finding, Truth) {
 	}
 	if p.known != Yes || len(p.Sets) == 0 && p.setsKnow != Yes {
 		return Finding{}, Unknown
+	}
+	if _, known := v.node(node); known == Unknown && v.age(v.scheduledAt()) < normalRegister {
+		return Finding{}, Unknown // a young node gets it yet
 	}
 	why, ev := v.whyNone(p)
 	f := v.pluginFinding(node, fmt.Sprintf("No pod of the driver %s runs on node %s: %s.", v.Driver, node, cmp.Or(why, "its DaemonSet has made none")), ev...)

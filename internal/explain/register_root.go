@@ -57,12 +57,12 @@ func distributionRoot(n *corev1.Node) (root string, ev Evidence) {
 }
 
 // neighbourRoot is the kubelet's root that another driver, registered on the node, was configured for.
-func (v *View) neighbourRoot(node string) (root, driver string, d *appsv1.DaemonSet) {
+func (v *View) neighbourRoot(node string) (root, driver string, d *appsv1.DaemonSet, known Truth) {
 	n, known := v.csiNode(node)
 	if known != Yes {
-		return "", "", nil
+		return "", "", nil, known
 	}
-	sets, _ := list[*appsv1.DaemonSet](v.world, inDaemonSets, snapshot.Query{})
+	sets, known := list[*appsv1.DaemonSet](v.world, inDaemonSets, snapshot.Query{})
 	for _, entry := range n.Spec.Drivers {
 		if entry.Name == v.Driver {
 			continue
@@ -70,12 +70,12 @@ func (v *View) neighbourRoot(node string) (root, driver string, d *appsv1.Daemon
 		for _, d := range sets {
 			if namesDriver(&d.Spec.Template.Spec, entry.Name) {
 				if root := rootOf(&d.Spec.Template.Spec); root != "" {
-					return root, entry.Name, d
+					return root, entry.Name, d, Yes
 				}
 			}
 		}
 	}
-	return "", "", nil
+	return "", "", nil, known.not()
 }
 
 // noFolder: the kubelet cannot give the plugin's pod the folder that it made itself, if it were its own.
@@ -123,10 +123,11 @@ func kubeletRootMismatch(v *View) (Finding, Truth) {
 		}
 		return finding(path.Clean(r.Kubelet.RootDir), Certain, fact(Object{Kind: "NodeReport", Name: v.Node}, "kubelet.rootDir", r.Kubelet.RootDir, r.CollectedAt))
 	}
-	if root, driver, d := v.neighbourRoot(v.Node); root != "" {
-		if root == theirs {
-			return Finding{}, No
-		}
+	root, driver, d, neighbours := v.neighbourRoot(v.Node)
+	if root == theirs {
+		return Finding{}, No
+	}
+	if root != "" {
 		return finding(root, Likely, fact(ref(d), "kubelet's root as the driver "+driver+", which is registered there, was told", root, time.Time{}))
 	}
 	n, nodeKnown := v.node(v.Node)
@@ -140,7 +141,7 @@ func kubeletRootMismatch(v *View) (Finding, Truth) {
 			return finding("", Likely)
 		}
 	}
-	if nodeKnown == Unknown || r == nil && known == Unknown {
+	if nodeKnown == Unknown || neighbours == Unknown || r == nil && known == Unknown {
 		return Finding{}, Unknown
 	}
 	return Finding{}, No

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -32,33 +33,37 @@ func TestRegister(t *testing.T) {
 		set     func(*scene)
 		verdict Verdict
 		cause   string
+		age     time.Duration // of the pod; zero: 20 minutes
 	}{
 		{"a young node", func(s *scene) {
 			s.nodeWith("node-2", func(n *corev1.Node) { n.CreationTimestamp = before(2 * minute) })
-			plugin(s, waiting("ContainerCreating", ""))
-		}, VerdictWaiting, "register/in-progress"},
+			plugin(s, func(p *corev1.Pod) {
+				waiting("ContainerCreating", "")(p)
+				p.CreationTimestamp = before(2 * minute)
+			})
+		}, VerdictWaiting, "register/in-progress", minute},
 		{"a young node, whose plugin is pulled", func(s *scene) {
 			s.nodeWith("node-2", func(n *corev1.Node) { n.CreationTimestamp = before(2 * minute) })
 			s.drop("Pod", "disk-csi-node-2")
-		}, VerdictWaiting, "register/in-progress"},
+		}, VerdictWaiting, "register/in-progress", minute},
 		{"a young node that the plugin does not tolerate", func(s *scene) {
 			s.nodeWith("node-2", func(n *corev1.Node) {
 				n.CreationTimestamp, n.Spec.Taints = before(2*minute), []corev1.Taint{{Key: "gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}}
 			})
 			s.drop("Pod", "disk-csi-node-2")
-		}, VerdictStuck, "register/plugin-pod-missing"},
+		}, VerdictStuck, "register/plugin-pod-missing", minute},
 		{"a plugin that was made anew", func(s *scene) {
 			plugin(s, func(p *corev1.Pod) {
 				waiting("ContainerCreating", "")(p)
 				p.CreationTimestamp = before(30 * time.Second)
 			})
-		}, VerdictWaiting, "register/in-progress"},
+		}, VerdictWaiting, "register/in-progress", 0},
 		{"a taint", func(s *scene) {
 			s.nodeWith("node-2", func(n *corev1.Node) {
 				n.Spec.Taints = []corev1.Taint{{Key: "gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}}
 			})
 			s.drop("Pod", "disk-csi-node-2")
-		}, VerdictStuck, "register/plugin-pod-missing"},
+		}, VerdictStuck, "register/plugin-pod-missing", 0},
 		{"a selector", func(s *scene) {
 			s.put("apps/v1", "DaemonSet", &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "disk-csi-node", UID: "ds"},
 				Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: func() corev1.PodSpec {
@@ -67,72 +72,72 @@ func TestRegister(t *testing.T) {
 					return p
 				}()}}, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 1, NumberReady: 1}})
 			s.drop("Pod", "disk-csi-node-2")
-		}, VerdictStuck, "register/plugin-pod-missing"},
+		}, VerdictStuck, "register/plugin-pod-missing", 0},
 		{"evicted", func(s *scene) {
 			plugin(s, func(p *corev1.Pod) {
 				p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: ephemeral-storage."}
 			})
-		}, VerdictStuck, "register/plugin-pod-missing"},
+		}, VerdictStuck, "register/plugin-pod-missing", 0},
 		{"no DaemonSet", func(s *scene) {
 			s.drop("DaemonSet", "disk-csi-node")
 			s.drop("Pod", "disk-csi-node-1")
 			s.drop("Pod", "disk-csi-node-2")
-		}, VerdictStuck, "register/plugin-pod-missing"},
-		{"its image cannot be pulled", func(s *scene) { plugin(s, waiting("ImagePullBackOff", `Back-off pulling image "x"`)) }, VerdictStuck, "register/plugin-pod-failing"},
+		}, VerdictStuck, "register/plugin-pod-missing", 0},
+		{"its image cannot be pulled", func(s *scene) { plugin(s, waiting("ImagePullBackOff", `Back-off pulling image "x"`)) }, VerdictStuck, "register/plugin-pod-failing", 0},
 		{"it crashes", func(s *scene) {
 			plugin(s, func(p *corev1.Pod) {
 				waiting("CrashLoopBackOff", "back-off 5m0s restarting failed container")(p)
 				p.Status.ContainerStatuses[0].RestartCount = 40
 			})
-		}, VerdictStuck, "register/plugin-pod-failing"},
+		}, VerdictStuck, "register/plugin-pod-failing", 0},
 		{"its registrar is told of a failure", func(s *scene) {
 			plugin(s, func(p *corev1.Pod) {
 				p.Status.ContainerStatuses[1].Ready = false
 				p.Status.ContainerStatuses[1].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 				p.Status.ContainerStatuses[1].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Message: "Registration process failed with error: RegisterPlugin error -- plugin registration failed with err: rpc error: code = Internal desc = could not read metadata, restarting registration container: error getting CSI node info"}
 			})
-		}, VerdictStuck, "register/node-info-failing"},
-		{"nobody says why", func(s *scene) {}, VerdictStuck, "register/not-registered"},
+		}, VerdictStuck, "register/node-info-failing", 0},
+		{"nobody says why", func(s *scene) {}, VerdictStuck, "register/not-registered", 0},
 		{"a variable holds the path", func(s *scene) {
 			plugin(s, func(p *corev1.Pod) {
 				p.Spec.Containers[1].Args = []string{"--kubelet-registration-path=$(SOCKET)"}
 				p.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "SOCKET", Value: "/var/lib/kubelet/plugins/" + sceneDriver + "/csi.sock"}}
 			})
-		}, VerdictStuck, "register/not-registered"},
+		}, VerdictStuck, "register/not-registered", 0},
 		{"its kubelet is elsewhere", func(s *scene) {
 			s.nodeWith("node-2", func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.33.1+k0s" })
-		}, VerdictStuck, "register/kubelet-root-mismatch"},
+		}, VerdictStuck, "register/kubelet-root-mismatch", 0},
 		{"another driver was installed for another folder", func(s *scene) {
 			spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "node-driver-registrar", Args: []string{"--kubelet-registration-path=/data/kubelet/plugins/nfs.csi.k8s.io/csi.sock"}}}}
 			s.put("apps/v1", "DaemonSet", &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "nfs"}, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: spec}}})
 			s.put("storage.k8s.io/v1", "CSINode", &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "nfs.csi.k8s.io", NodeID: "node-2"}}}})
-		}, VerdictStuck, "register/kubelet-root-mismatch"},
+		}, VerdictStuck, "register/kubelet-root-mismatch", 0},
 		{"the report knows the kubelet's folder", func(s *scene) {
 			s.report("node-2", func(r *nodereport.NodeReport) { r.Kubelet = &nodereport.Kubelet{RootDir: "/data/kubelet"} })
-		}, VerdictStuck, "register/kubelet-root-mismatch"},
+		}, VerdictStuck, "register/kubelet-root-mismatch", 0},
 		{"the report found the socket dead", func(s *scene) {
 			s.report("node-2", func(r *nodereport.NodeReport) {
 				r.Drivers = []nodereport.Driver{{Name: sceneDriver, Socket: &nodereport.Socket{Path: "/var/lib/kubelet/plugins/" + sceneDriver + "/csi.sock", State: nodereport.SocketRefused}}}
 			})
-		}, VerdictStuck, "register/socket-dead"},
+		}, VerdictStuck, "register/socket-dead", 0},
 		{"the report heard that it is not ready", func(s *scene) {
 			s.report("node-2", func(r *nodereport.NodeReport) {
 				r.Drivers = []nodereport.Driver{{Name: sceneDriver, Socket: &nodereport.Socket{State: nodereport.SocketOK}, Identity: &nodereport.Identity{Ready: "no"}}}
 			})
-		}, VerdictStuck, "register/not-ready"},
+		}, VerdictStuck, "register/not-ready", 0},
 		{"the report heard NodeGetInfo fail", func(s *scene) {
 			s.report("node-2", func(r *nodereport.NodeReport) {
 				r.Drivers = []nodereport.Driver{{Name: sceneDriver, Socket: &nodereport.Socket{State: nodereport.SocketOK}, Identity: &nodereport.Identity{Ready: "yes"}, Node: &nodereport.DriverNode{Error: "rpc error: code = Internal desc = no metadata"}}}
 			})
-		}, VerdictStuck, "register/node-info-failing"},
+		}, VerdictStuck, "register/node-info-failing", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t)
 			s.drop("CSINode", "node-2")
 			s.put("storage.k8s.io/v1", "CSINode", &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}})
 			c.set(s)
-			s.pod("new", "node-2", 20*minute, waits)
-			s.event("Pod", "new", "FailedMount", notListed, minute)
+			s.pod("new", "node-2", cmp.Or(c.age, 20*minute), waits)
+			s.event("Pod", "new", "FailedMount", notListed, 30*time.Second)
 			s.want("Pod", "new", c.verdict, c.cause)
 		})
 	}
@@ -157,5 +162,4 @@ func (s *scene) report(node string, change func(*nodereport.NodeReport)) {
 	r.Report.CollectedAt = noon
 	change(&r.Report)
 	s.put("csidoctor.dev/v1alpha1", "NodeReport", r)
-	s.Read = append(s.Read, snapshot.Query{Resource: inReports.Resource, Name: node})
 }

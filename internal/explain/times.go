@@ -22,5 +22,6 @@ const (
 	provisionerBackoff = 5 * time.Minute               // external-provisioner's
 	resizerBackoff     = 5 * time.Minute               // external-resizer's
 	kubeletBackoff     = 2*time.Minute + 2*time.Second // kubelet's and the attach-detach controller's
+	justPlaced         = 10 * time.Second              // a pod this young on its node is likely mounted in a moment
 	recent             = 10 * time.Minute              // an event this young shows that its reporter works
 )

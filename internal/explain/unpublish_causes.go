@@ -193,7 +193,7 @@ func unpublishPluginGone(v *View) (Finding, Truth) {
 			why, ev = "the node's CSINode does not list it", []Evidence{fact(Object{Kind: "CSINode", Name: o.Node}, "spec.drivers", "does not list "+v.Driver, time.Time{})}
 		}
 		if why == "" {
-			return Finding{}, min(registered.not().or(p.known.not()), Unknown)
+			return Finding{}, registered.told().and(p.told()).not()
 		}
 		f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s stays on node %s since the kubelet cannot reach the driver %s there to unmount volume %s: %s.", o.Pod.Namespace, o.Pod.Name, o.Node, v.Driver, v.volumeName(), why), ev...)
 		f.Confidence = Certain

@@ -30,7 +30,8 @@ func unstageHop(v *View) Hop {
 			continue
 		}
 		v.ahead(func() { v.nodeSide(h.Name) })
-		return v.openHop(v.freedSince(), normalTeardown, Object{Kind: "Node", Name: h.Name}, "node "+h.Name+" still has the volume in use")
+		freed, _ := v.freedSince()
+		return v.openHop(freed, normalTeardown, Object{Kind: "Node", Name: h.Name}, "node "+h.Name+" still has the volume in use")
 	}
 	for _, h := range held {
 		if !h.leaving() && (h.Ready == Unknown || h.InUse == Unknown) {
@@ -59,19 +60,19 @@ func (h holder) keeps() bool {
 
 // freedSince bounds when the last pod that used the volume went: by the claim's own condition (since 1.37), else by what was
 // said of pods that are gone. The zero time: long ago.
-func (v *View) freedSince() time.Time {
+func (v *View) freedSince() (time.Time, Truth) {
 	if v.Claim != nil {
 		for _, c := range v.Claim.Status.Conditions {
 			if c.Type == "Unused" && c.Status == corev1.ConditionTrue { // pvc-protection controller
-				return c.LastTransitionTime.Time
+				return c.LastTransitionTime.Time, Yes
 			}
 		}
 	}
 	if v.Namespace == "" {
-		return time.Time{}
+		return time.Time{}, No
 	}
-	events, _ := list[*corev1.Event](v.world, inEvents, snapshot.Query{Namespace: v.Namespace, Fields: "involvedObject.kind=Pod"})
-	pods, _ := list[*corev1.Pod](v.world, inPods, snapshot.Query{Namespace: v.Namespace})
+	events, known := list[*corev1.Event](v.world, inEvents, snapshot.Query{Namespace: v.Namespace, Fields: "involvedObject.kind=Pod"})
+	pods, podsKnown := list[*corev1.Pod](v.world, inPods, snapshot.Query{Namespace: v.Namespace})
 	var last time.Time
 	for _, e := range events {
 		if e.Reason != "Killing" || slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Name == e.InvolvedObject.Name }) {
@@ -79,7 +80,7 @@ func (v *View) freedSince() time.Time {
 		}
 		last = latest(last, snapshot.EventTime(e))
 	}
-	return last
+	return last, known.and(podsKnown)
 }
 
 // keepers are the nodes that keep the volume without a pod and hold up the view's hop.
@@ -207,7 +208,7 @@ func unstagePluginGone(v *View) (Finding, Truth) {
 			why, ev = "the node's CSINode does not list it", []Evidence{fact(Object{Kind: "CSINode", Name: h.Name}, "spec.drivers", "does not list "+v.Driver, time.Time{})}
 		}
 		if why == "" {
-			return Finding{}, min(registered.not().or(p.known.not()), Unknown)
+			return Finding{}, registered.told().and(p.told()).not()
 		}
 		f := v.keeperFinding(h, fmt.Sprintf("Node %s keeps volume %s since its kubelet cannot reach the driver %s there: %s.", h.Name, v.volumeName(), v.Driver, why), ev...)
 		f.Confidence = Certain
@@ -349,6 +350,11 @@ func neverConfirmed(v *View) (Finding, Truth) {
 		}
 		f := v.keeperFinding(h, fmt.Sprintf("No pod uses volume %s on node %s, the node is Ready, and its kubelet still lists the volume in use: so it is not detached, and no timer ends that.", v.volumeName(), h.Name))
 		f.Rest, f.Confidence = true, Likely
+		if v.Pod == nil {
+			if _, known := v.freedSince(); known == Unknown {
+				return Finding{}, Unknown // it may have been used until a moment ago
+			}
+		}
 		if r != nil {
 			f.Confidence = Certain
 			table, _ := mountinfo.Parse(r.Mountinfo)

@@ -284,3 +284,18 @@ func (c testCase) fooled(seen, blind explain.Diagnosis, q snapshot.Query) string
 	}
 	return "verdict " + string(blind.Verdict) + ", was " + string(seen.Verdict)
 }
+
+// TestInputs: each input is asked for in some case; one that nothing asks for is a right that nobody needs.
+func TestInputs(t *testing.T) {
+	used := map[string]bool{}
+	for _, c := range loadCases(t) {
+		for _, q := range walk(t, c.load(t), c.target(), c.At, nil).Used {
+			used[q.Resource] = true
+		}
+	}
+	for _, in := range explain.Inputs {
+		if !used[in.Resource] {
+			t.Errorf("no case asks for %s: is it needed?", in.Resource)
+		}
+	}
+}

@@ -20,7 +20,6 @@ var (
 	inEvents       = Input{"events", []string{"list"}, "what components said"}
 	inNamespaces   = Input{"namespaces", []string{"get"}, "whether a namespace is being deleted"}
 	inQuotas       = Input{"resourcequotas", []string{"list"}, "quotas that refuse a claim"}
-	inLimitRanges  = Input{"limitranges", []string{"list"}, "limits that refuse a claim"}
 	inClasses      = Input{"storageclasses.storage.k8s.io", []string{"get", "list"}, "how volumes are made"}
 	inAttachments  = Input{"volumeattachments.storage.k8s.io", []string{"get", "list"}, "which node holds a volume, and attach and detach errors"}
 	inDrivers      = Input{"csidrivers.storage.k8s.io", []string{"get", "list"}, "what a driver needs and offers"}
@@ -31,9 +30,6 @@ var (
 	inDaemonSets   = Input{"daemonsets.apps", []string{"get", "list"}, "where node plugins should run"}
 	inDeployments  = Input{"deployments.apps", []string{"get", "list"}, "where controller plugins should run"}
 	inStatefulSets = Input{"statefulsets.apps", []string{"get", "list"}, "owners of claims and of controller plugins"}
-	inReplicaSets  = Input{"replicasets.apps", []string{"get", "list"}, "owners of pods"}
-	inJobs         = Input{"jobs.batch", []string{"get", "list"}, "owners of pods"}
-	inCronJobs     = Input{"cronjobs.batch", []string{"get", "list"}, "owners of pods"}
 	inSnapshots    = Input{"volumesnapshots.snapshot.storage.k8s.io", []string{"get", "list"}, "sources of claims, and what holds a volume"}
 	inContents     = Input{"volumesnapshotcontents.snapshot.storage.k8s.io", []string{"get", "list"}, "the state of a snapshot in the backend"}
 	inSnapClasses  = Input{"volumesnapshotclasses.snapshot.storage.k8s.io", []string{"get", "list"}, "how snapshots are made"}
@@ -48,9 +44,8 @@ var (
 )
 
 // Inputs is the table.
-var Inputs = []Input{inClaims, inVolumes, inPods, inNodes, inEvents, inNamespaces, inQuotas, inLimitRanges, inClasses, inAttachments,
-	inDrivers, inCSINodes, inCapacities, inAttributes, inLeases, inDaemonSets, inDeployments, inStatefulSets, inReplicaSets, inJobs,
-	inCronJobs, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inTickets, inProviderClasses, inCeph, inReports, inLogs}
+var Inputs = []Input{inClaims, inVolumes, inPods, inNodes, inEvents, inNamespaces, inQuotas, inClasses, inAttachments,
+	inDrivers, inCSINodes, inCapacities, inAttributes, inLeases, inDaemonSets, inDeployments, inStatefulSets, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inTickets, inProviderClasses, inCeph, inReports, inLogs}
 
 // fetch is the one way to the facts. The bool says that the answer is complete: all that there is, perhaps nothing. What is
 // neither read nor a gap becomes wanted.

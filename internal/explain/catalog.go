@@ -55,3 +55,18 @@ var asksAt = map[HopName][]HopName{
 	HopDetach:    {HopUnpublish, HopUnstage, HopDetach},
 	HopDelete:    {HopUnpublish, HopUnstage, HopDetach, HopSnapshot, HopDelete},
 }
+
+// firstFinding asks about each of several things until one fits: Unknown when none does and one could not be told, or there
+// may be others.
+func firstFinding[T any](all []T, known Truth, fits func(T) (Finding, Truth)) (Finding, Truth) {
+	best := min(known.not(), Unknown)
+	for _, one := range all {
+		switch f, t := fits(one); t {
+		case Yes:
+			return f, Yes
+		case Unknown:
+			best = Unknown
+		}
+	}
+	return Finding{}, best
+}

@@ -29,16 +29,7 @@ func (v *View) goingAt() ([]*storagev1.VolumeAttachment, Truth) {
 // firstGoing asks about each attachment that is being deleted until one fits.
 func (v *View) firstGoing(fits func(*storagev1.VolumeAttachment) (Finding, Truth)) (Finding, Truth) {
 	going, known := v.goingAt()
-	best := min(known.not(), Unknown)
-	for _, at := range going {
-		switch f, t := fits(at); t {
-		case Yes:
-			return f, Yes
-		case Unknown:
-			best = Unknown
-		}
-	}
-	return Finding{}, best
+	return firstFinding(going, known, fits)
 }
 
 // goingFinding begins a finding about an attachment that is being deleted.

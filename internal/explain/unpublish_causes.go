@@ -25,16 +25,7 @@ func (v *View) oldFinding(o old, why string, ev ...Evidence) Finding {
 // firstOld asks about each terminating pod until one fits.
 func (v *View) firstOld(fits func(old) (Finding, Truth)) (Finding, Truth) {
 	olds, known := v.olds()
-	best := min(known.not(), Unknown)
-	for _, o := range olds {
-		switch f, t := fits(o); t {
-		case Yes:
-			return f, Yes
-		case Unknown:
-			best = Unknown
-		}
-	}
-	return Finding{}, best
+	return firstFinding(olds, known, fits)
 }
 
 func unpublishInProgress(v *View) (Finding, Truth) {

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -261,7 +262,7 @@ func (n *nodeFacts) broken(d *nodereport.Device) string {
 		return "the kernel has no such device any more"
 	case slices.Contains(deadStates, d.State):
 		return "the device is " + d.State
-	case d.Signature != nil && d.Signature.Error != "":
+	case unread(d.Signature):
 		return "reading it fails with " + d.Signature.Error
 	}
 	paths, dead := 0, 0
@@ -278,6 +279,11 @@ func (n *nodeFacts) broken(d *nodereport.Device) string {
 	}
 	return ""
 }
+
+var errnoName = regexp.MustCompile(`^E[A-Z0-9]+$`)
+
+// unread: the device could not be read. An error in words is of what was read.
+func unread(s *nodereport.Signature) bool { return s != nil && errnoName.MatchString(s.Error) }
 
 // deadStats are the errors of stat on a mount that has nothing behind it any more (mount-utils IsCorruptedMnt, and ENXIO).
 var deadStats = []string{"ENOTCONN", "ESTALE", "EIO", "EHOSTDOWN", "ENODEV", "ENXIO", "ESHUTDOWN", "EUCLEAN"}
@@ -359,8 +365,11 @@ func (n *nodeFacts) seenDevice(d *nodereport.Device) Evidence {
 		if s.UUID != "" {
 			value += " " + s.UUID
 		}
-		if s.Error != "" {
+		switch {
+		case unread(s):
 			value += ", reading fails with " + s.Error
+		case s.Error != "":
+			value += ", " + s.Error
 		}
 	}
 	if len(d.Links) > 0 {

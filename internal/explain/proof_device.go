@@ -389,8 +389,8 @@ func proveCorrupt(v *View, n *nodeFacts, t *trouble) *blame {
 		return nil
 	}
 	line := v.kernelOn(n, d, corruptWords)
-	errors := d.Signature != nil && (d.Signature.State == "errors" || d.Signature.Errors > 0)
-	if line == nil && !errors {
+	found := damage(d.Signature)
+	if line == nil && found == "" {
 		return nil
 	}
 	b := &blame{Cause: "stage/filesystem-corrupt", Confidence: Certain, Evidence: []Evidence{n.seenDevice(d)},
@@ -399,9 +399,23 @@ func proveCorrupt(v *View, n *nodeFacts, t *trouble) *blame {
 		b.Why += ": " + line.Message
 		b.Evidence = append(b.Evidence, n.seenLine(line))
 	} else {
-		b.Why += fmt.Sprintf(": its superblock counts %d errors, the last %s", d.Signature.Errors, d.Signature.LastError)
+		b.Why += ": " + found
 	}
 	return b
+}
+
+// damage is what a filesystem's superblock shows of it by itself; empty: nothing.
+func damage(s *nodereport.Signature) string {
+	switch {
+	case s == nil:
+	case s.Errors > 0:
+		return fmt.Sprintf("its superblock counts %d errors, the last %s", s.Errors, s.LastError)
+	case s.State == "errors":
+		return "its superblock says that it has errors"
+	case s.Error != "" && !unread(s) && slices.Contains([]string{"ext2", "ext3", "ext4", "xfs", "btrfs"}, s.Type):
+		return s.Error
+	}
+	return ""
 }
 
 // Filesystems that one kernel driver mounts under any of these names.

@@ -27,6 +27,7 @@ type NodeReport struct {
 	Volumes     []Volume    `json:"volumes,omitempty"`
 	Orphans     []Orphan    `json:"orphans,omitempty"`
 	Devices     []Device    `json:"devices,omitempty"`
+	DeadLinks   []DeadLink  `json:"deadLinks,omitempty"`
 	KernelLog   []LogLine   `json:"kernelLog,omitempty"`
 	Tasks       []Task      `json:"tasks,omitempty"`
 	KubeletLog  []LogLine   `json:"kubeletLog,omitempty"`
@@ -199,18 +200,27 @@ type Device struct {
 	Signature   *Signature `json:"signature,omitempty"`
 }
 
+// DeadLink is a name below /dev/disk and the like that leads to no device. Reason: an errno name, or words.
+type DeadLink struct {
+	Path   string `json:"path"`
+	Target string `json:"target"`
+	Reason string `json:"reason,omitempty"`
+}
+
 // Signature is what the raw device holds. Type none: its first 4 MiB and last 1 MiB were read and are zero; what is not
-// recognised is unknown and never taken for blank. State: clean, dirty or errors; dirty is normal while mounted.
+// recognised is unknown and never taken for blank. State: clean, dirty or errors; dirty is normal while mounted. Unsupported
+// are those of the features that the running kernel is too old for.
 type Signature struct {
-	Type      string   `json:"type"`
-	UUID      string   `json:"uuid,omitempty"`
-	Label     string   `json:"label,omitempty"`
-	Bytes     int64    `json:"bytes,omitempty"`
-	State     string   `json:"state,omitempty"`
-	Features  []string `json:"features,omitempty"`
-	Errors    int      `json:"errors,omitempty"`
-	LastError string   `json:"lastError,omitempty"`
-	Error     string   `json:"error,omitempty"` // why it could not be read (EIO ...)
+	Type        string   `json:"type"`
+	UUID        string   `json:"uuid,omitempty"`
+	Label       string   `json:"label,omitempty"`
+	Bytes       int64    `json:"bytes,omitempty"`
+	State       string   `json:"state,omitempty"`
+	Features    []string `json:"features,omitempty"`
+	Unsupported []string `json:"unsupported,omitempty"`
+	Errors      int      `json:"errors,omitempty"`
+	LastError   string   `json:"lastError,omitempty"`
+	Error       string   `json:"error,omitempty"` // an errno name alone: it could not be read; words: what is wrong with what was read
 }
 
 // LogLine is one line of the kernel's or the kubelet's log.

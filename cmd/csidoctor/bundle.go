@@ -29,6 +29,7 @@ read; tokens, keys, passwords, and annotations, arguments and parameters that ar
 			if k == nil || len(args) != 2 {
 				return fmt.Errorf("bundle wants a kind and a name, such as: kubectl csidoctor bundle pvc data-0")
 			}
+			o.logs = true // whoever reads it later cannot ask for them
 			_, s, err := o.diagnose(cmd.Context(), *k, args[1])
 			if err != nil {
 				return err

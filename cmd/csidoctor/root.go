@@ -30,6 +30,7 @@ type options struct {
 	output        string
 	color         string
 	failOn        string
+	logs          bool
 }
 
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
@@ -67,6 +68,7 @@ Flags of kubectl stand behind the plugin's name: kubectl csidoctor -n shop pvc d
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "lists: of all namespaces")
 	flags.StringVar(&o.from, "from", "", "read a bundle, or any folder, archive or file of Kubernetes objects, in place of a cluster; - is standard input")
 	flags.StringVar(&o.at, "at", "", "judge ages by this time (RFC 3339), not by when the facts were read")
+	flags.BoolVar(&o.logs, "logs", false, "also read the lines of the driver's logs that name the volume, where they can tell more")
 	flags.StringVarP(&o.output, "output", "o", "text", "one of text, wide, json, yaml")
 	flags.StringVar(&o.color, "color", "auto", "one of auto, always, never")
 	flags.StringVar(&o.failOn, "fail-on", "", "exit with a verdict's status only from this one on: degraded, undetermined, waiting, never")

@@ -161,6 +161,8 @@ func keyBefore(s string, separator byte) (key string, quoted bool) {
 	}
 	key = s[start:end]
 	switch {
+	case quoted && strings.HasSuffix(strings.ToLower(strings.TrimRight(s[:start], `\'"`)), "secret "):
+		return "", false // the name of a Secret, and what went wrong with it
 	case separator != ' ':
 		return key, quoted
 	case key == "-v", key == "--value": // iscsiadm -n node.session.auth.password -v x

@@ -40,7 +40,7 @@ func unasked(q snapshot.Query) *snapshot.Gap {
 		}
 		return g
 	case logExcerpts:
-		g := &snapshot.Gap{Reason: "not-collected", Detail: "logs are not read", Remedy: "read them with `kubectl logs`"}
+		g := &snapshot.Gap{Reason: "not-collected", Detail: "logs were not read", Remedy: "read them with --logs"}
 		if q.Name != "" {
 			words := append([]string{"kubectl", "logs", q.Name}, scope(q)...)
 			g.Remedy = "read them with `" + explain.Shell(append(words, "--all-containers", "--tail=2000")...) + "`"

@@ -40,12 +40,15 @@ type LiveOptions struct {
 	UserAgent string // csidoctor/VERSION
 	// Redact sees every object before anything else does, from several goroutines; nil: as it is.
 	Redact func(snapshot.Object) snapshot.Object
+	// Logs: the logs of pods that an answer asks for are read; without it they are gaps.
+	Logs bool
 }
 
 // Live asks a cluster. It is not limited on the client's side: the server's fairness rules know better.
 type Live struct {
 	host    string
 	redact  func(snapshot.Object) snapshot.Object
+	logs    bool
 	wire    *wire
 	builtin map[schema.GroupVersion]rest.Interface // protobuf
 	raw     rest.Interface                         // JSON, any path
@@ -62,7 +65,7 @@ func NewLive(getter genericclioptions.RESTClientGetter, o LiveOptions) (*Live, e
 	config.UserAgent = o.UserAgent
 	config.QPS = -1
 	config.WarningHandler, config.WarningHandlerWithContext = rest.NoWarnings{}, nil
-	l := &Live{host: config.Host, redact: o.Redact, wire: &wire{}, builtin: map[schema.GroupVersion]rest.Interface{}}
+	l := &Live{host: config.Host, redact: o.Redact, logs: o.Logs, wire: &wire{}, builtin: map[schema.GroupVersion]rest.Interface{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		l.wire.next = next
 		return l.wire
@@ -123,6 +126,9 @@ func (l *Live) Version(ctx context.Context) string {
 
 // Fetch puts one query to the API.
 func (l *Live) Fetch(ctx context.Context, q snapshot.Query) Answer {
+	if q.Resource == logExcerpts && l.logs {
+		return l.excerpts(ctx, q)
+	}
 	if g := unasked(q); g != nil {
 		return Answer{Gap: g}
 	}

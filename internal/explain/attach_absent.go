@@ -196,6 +196,7 @@ func attachPVDeleting(v *View) (Finding, Truth) {
 	}
 	f.Fix = []Step{v.look("Save the data first: see the volume's handle and reclaim policy", "get", "pv", v.PV.Name, "-o", "yaml"),
 		v.look("Keep the volume in the backend when its objects go", "patch", "pv", v.PV.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`),
-		say("The deletion cannot be taken back. Stop the pods of the claim, let claim and PV go, and make a new PV with the old handle and a new claim for it.")}
+		v.look("See that the policy is Retain now", "get", "pv", v.PV.Name, "-o", "jsonpath={.spec.persistentVolumeReclaimPolicy}"),
+		hazard(DangerDataLoss, "the step before says Retain, so that the backend keeps the volume", "The deletion cannot be taken back: stop the pods of the claim, let claim and PV go, and make a new PV with the old handle and a new claim for it.")}
 	return f, Yes
 }

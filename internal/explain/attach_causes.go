@@ -108,7 +108,8 @@ or attach of the cloud undid what Kubernetes believes, or another cluster uses i
 To be sure: look at the volume in the backend's console: which machine has it, and whether it is mounted there.
 
 Detach it there only when nothing on that machine has it mounted.`,
-		"The backend has the volume attached to another machine", say("See in the backend's console which machine has the volume. Unmount it there if it is mounted, then detach it there; the attach here follows by itself, within 5 minutes.")),
+		"The backend has the volume attached to another machine", say("See in the backend's console which machine has the volume, and on that machine whether it is mounted or open."),
+		hazard(DangerDataLoss, "nothing on that machine has it mounted or open", "Detach it there; the attach here follows by itself, within 5 minutes.")),
 	attachText("attach/backend-busy", "The volume or the machine is locked by an operation in the backend",
 		`The backend works on the volume or the machine (a detach, a snapshot, a resize, a migration), or a failed operation has left a lock. Most end
 by themselves. One stuck volume can block a whole machine.
@@ -154,7 +155,7 @@ The call is repeated by itself, at least every 5 minutes.`,
 }
 
 // attachText is a cause that the words of the attach error tell.
-func attachText(id, title, doc, why string, cure Step) Cause {
+func attachText(id, title, doc, why string, cure ...Step) Cause {
 	return Cause{ID: id, Title: title, Doc: doc, Match: func(v *View) (Finding, Truth) {
 		t, known := v.attachSays()
 		if t == nil {
@@ -185,7 +186,8 @@ func attachText(id, title, doc, why string, cure Step) Cause {
 		if f.Status == StatusWaiting {
 			f.Until = moment(t.Since.Add(errorSettled))
 		}
-		f.Fix = []Step{v.look("See the driver's own words", "get", "volumeattachment", attachmentName(v.Handle, v.Driver, v.Node), "-o", "yaml"), cure}
+		f.Fix = []Step{v.look("See the driver's own words", "get", "volumeattachment", attachmentName(v.Handle, v.Driver, v.Node), "-o", "yaml")}
+		f.Fix = append(f.Fix, cure...)
 		return f, Yes
 	}}
 }
@@ -201,6 +203,9 @@ func (v *View) attachSays() (*trouble, Truth) {
 	}
 	if t := v.attachEvent(); t != nil && known != Yes && strings.Contains(t.Text, "Attach.Attach failed") && !attachEcho.MatchString(t.Text) {
 		return t, Yes
+	}
+	if known == Yes && at.DeletionTimestamp == nil && !at.Status.Attached && at.Status.AttachError == nil && !untouched(at) {
+		return v.orLogged(nil, HopAttach, attacherSidecar), Yes
 	}
 	if known == No {
 		known = Yes
@@ -300,7 +305,8 @@ func attachLimit(v *View) (Finding, Truth) {
 	}
 	f := Finding{Fix: []Step{v.look("See what is attached to the node", "get", "volumeattachments", "-o", "wide"),
 		v.look("See the pods on the node, and which of them could run elsewhere", "get", "pods", "-A", "-o", "wide", "--field-selector", "spec.nodeName="+v.Node),
-		say("Let a pod move to another node: cordon this one, then delete the pod so that its owner makes a new one elsewhere. If volumes that the driver does not count take slots, lower the limit that it reports.")}}
+		hazard(DangerDisruptive, "one of the pods may move", "Let a pod move to another node: cordon this one, then delete the pod so that its owner makes a new one elsewhere."),
+		say("If volumes that the driver does not count take slots, lower the limit that it reports.")}}
 	if v.Pod.Status.Reason == reasonLimit {
 		f.Confidence = Certain
 		f.Why = fmt.Sprintf("Node %s has no attach slot left for volume %s; the kubelet rejected pod %s/%s, which is Failed and never starts: only a new pod can.", v.Node, v.volumeName(), v.Pod.Namespace, v.Pod.Name)
@@ -422,7 +428,7 @@ func (v *View) writtenTwice() (Finding, Truth) {
 		Evidence: []Evidence{fact(ref(v.PV), "spec.accessModes", accessModes(v.PV.Spec.AccessModes), time.Time{}), fact(Object{Kind: "CSIDriver", Name: v.Driver}, "spec.attachRequired", "false", time.Time{}),
 			fact(ref(v.Pod), "spec.nodeName", v.Node, v.Pod.CreationTimestamp.Time), fact(ref(other), "spec.nodeName", other.Spec.NodeName, other.CreationTimestamp.Time)}}
 	f.Fix = []Step{v.look("See which pods use the claim, and who owns them", "-n", v.Namespace, "get", "pods", "-o", "wide"),
-		say("Stop all of them but one now, through their owner: strategy Recreate and one replica for a Deployment."),
+		hazard(DangerDisruptive, "the step before shows several pods on several nodes; every further write makes the damage worse", "Stop all of them but one now, through their owner: strategy Recreate and one replica for a Deployment."),
 		say("Then save the data, stop the last one too, and let the filesystem be checked before it is used again: what each node has in its memory contradicts the other.")}
 	return f, Yes
 }

@@ -212,7 +212,8 @@ func multiAttachInUse(v *View) (Finding, Truth) {
 		fact(ref(v.PV), "spec.accessModes", accessModes(v.PV.Spec.AccessModes), time.Time{}))
 	f.Confidence = Certain
 	f.Fix = []Step{v.look("See which pods use the claim, and who owns them", "-n", v.Namespace, "get", "pods", "-o", "wide"),
-		say("Decide which of the pods shall have the volume. For a Deployment set the strategy Recreate and one replica, so that the old pod goes before the new one comes; for several replicas give each its own claim, or use an access mode for several nodes if the driver has one."),
+		say("Decide which of the pods shall have the volume. For several replicas give each its own claim, or use an access mode for several nodes if the driver has one."),
+		hazard(DangerDisruptive, "the pod that has the volume may stop", "For a Deployment set the strategy Recreate and one replica, so that the old pod goes before the new one comes."),
 	}
 	return f, Yes
 }
@@ -313,7 +314,7 @@ func (v *View) heldUnseen(held []holder, t Truth) (Finding, Truth) {
 // deleteAttachment asks for a detach by hand, after the proof that nothing uses the volume.
 func (v *View) deleteAttachment(name, node string) []Step {
 	return []Step{
-		onNode(node, "prove that nothing is mounted from the volume and no process has it open: this must show nothing", "grep", "-e", v.volumeName(), "-e", v.Handle, "/proc/self/mountinfo"),
+		onNode(node, "prove that nothing is mounted from the volume, in no mount namespace: this must show nothing", "sh", "-c", "grep -sF -e "+quote(v.volumeName())+" -e "+quote(v.Handle)+" -e "+quote(stagingFolder(v.Driver, v.Handle))+" /proc/[0-9]*/mountinfo"),
 		v.act(DangerDataLoss, "the step before has shown nothing", "Ask for the detach by hand", "delete", "volumeattachment", name),
 	}
 }
@@ -340,7 +341,7 @@ func (v *View) attachedToOtherMachine() (Finding, Truth) {
 	}
 	v.asHop(&f)
 	f.Fix = append([]Step{say(fmt.Sprintf("See in the backend's console that machine %s is gone, or that it does not use the volume.", at.Annotations[annNodeID])),
-		v.look("Stop the pods that use the claim first: see them and their owners", "-n", v.Namespace, "get", "pods", "-o", "wide")}, v.deleteAttachment(at.Name, v.Node)...)
+		v.look("See the pods that use the claim, and their owners: they must not run", "-n", v.Namespace, "get", "pods", "-o", "wide")}, v.deleteAttachment(at.Name, v.Node)...)
 	f.Fix = append(f.Fix, say("The attach-detach controller makes a new VolumeAttachment, for the machine that the node is now."))
 	return f, Yes
 }

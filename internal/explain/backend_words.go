@@ -31,13 +31,21 @@ const (
 
 // codes are error codes of gRPC and of backends' APIs that mean one thing, whatever words stand around them.
 var codes = map[string]*regexp.Regexp{
-	"permission":       regexp.MustCompile(`code = (PermissionDenied|Unauthenticated)\b|\b(UnauthorizedOperation|AuthorizationFailed|InvalidClientTokenId|ExpiredToken|InvalidAccessKeyId|NoPermission)\b`),
-	"throttled":        regexp.MustCompile(`\b(RequestLimitExceeded|rateLimitExceeded|TooManyRequests|Throttling)\b`),
-	"limit-reached":    regexp.MustCompile(`code = ResourceExhausted\b|\b(AttachmentLimitExceeded|InstanceDiskLimitExceeded)\b`),
-	"volume-not-found": regexp.MustCompile(`\b(InvalidVolume|InvalidDiskId)\.NotFound\b`),
-	"node-unknown":     regexp.MustCompile(`(?i)\bInvalidInstanceID\.NotFound\b`),
-	"node-gone":        regexp.MustCompile(`(?i)\bInvalidInstanceID\.NotFound\b`),
-	"held-outside":     regexp.MustCompile(`\bRESOURCE_IN_USE_BY_ANOTHER_RESOURCE\b`),
+	"permission":         regexp.MustCompile(`code = (PermissionDenied|Unauthenticated)\b|\b(UnauthorizedOperation|AuthorizationFailed|InvalidClientTokenId|ExpiredToken|InvalidAccessKeyId|NoPermission)\b`),
+	"throttled":          regexp.MustCompile(`\b(RequestLimitExceeded|rateLimitExceeded|TooManyRequests|Throttling)\b`),
+	"limit-reached":      regexp.MustCompile(`code = ResourceExhausted\b|\b(AttachmentLimitExceeded|InstanceDiskLimitExceeded)\b`),
+	"volume-not-found":   regexp.MustCompile(`\b(InvalidVolume|InvalidDiskId)\.NotFound\b`),
+	"node-unknown":       regexp.MustCompile(`(?i)\bInvalidInstanceID\.NotFound\b`),
+	"node-gone":          regexp.MustCompile(`(?i)\bInvalidInstanceID\.NotFound\b`),
+	"held-outside":       regexp.MustCompile(`\bRESOURCE_IN_USE_BY_ANOTHER_RESOURCE\b`),
+	"quota":              regexp.MustCompile(`\b(VolumeLimitExceeded|MaxIOPSLimitExceeded|quotaExceeded|QUOTA_EXCEEDED|QuotaExceeded|VolumeSizeExceedsAvailableQuota|LimitExceeded)\b`),
+	"out-of-capacity":    regexp.MustCompile(`code = ResourceExhausted\b|\b(ZONE_RESOURCE_POOL_EXHAUSTED\w*|InsufficientVolumeCapacity)\b`),
+	"operation-pending":  regexp.MustCompile(`code = Aborted\b`),
+	"timeout":            regexp.MustCompile(`code = DeadlineExceeded\b`),
+	"invalid-parameters": regexp.MustCompile(`code = (InvalidArgument|OutOfRange)\b`),
+	// The API server's own refusals, in the words of its Status.
+	"secret-missing": regexp.MustCompile(`\bsecrets? "[^"]*" not found`),
+	"rbac":           regexp.MustCompile(`is forbidden: User "system:serviceaccount:[^"]*" cannot `),
 }
 
 // sure is how sure a cause is that an error's text tells: certain when a code in it says the same.

@@ -121,6 +121,9 @@ func walk(t testing.TB, full *snapshot.Snapshot, target explain.Target, now time
 			return d
 		}
 		if round == 5 {
+			if !slices.ContainsFunc(wanted, func(q snapshot.Query) bool { return q.Resource != "logexcerpts.csidoctor.dev" }) {
+				return d // a bonus, asked for last
+			}
 			t.Errorf("still wanted after %d rounds: %v", round, wanted)
 			return d
 		}
@@ -207,9 +210,46 @@ func checkFix(t *testing.T, d explain.Diagnosis) {
 			if strings.Contains(s.Command, "?") {
 				t.Errorf("%s: a word of %q was taken for hostile", f.Cause, s.Command)
 			}
+			if why := dares.FindString(s.Text + " " + s.Command); why != "" && s.Danger == explain.DangerNone && !warns.MatchString(s.Text) {
+				t.Errorf("%s: the step %q says %q as if it were harmless", f.Cause, s.Text, why)
+			}
 			if s.Danger != explain.DangerNone && (i == 0 || f.Fix[i-1].Danger != explain.DangerNone || s.Unless == "") {
 				t.Errorf("%s: the dangerous step %q wants a step before it that shows whether its condition holds, and the condition", f.Cause, s.Text)
 			}
+		}
+	}
+}
+
+// What stops a pod that may run, or can cost data. A restart of a control loop or of a plugin's controller stops no volume that works.
+var (
+	dares = regexp.MustCompile(`(?i)\b(delete the (pods?|claim|snapshots?|old claim|attachment)|(delete|edit) (pod|pvc|pv|volumeattachment|volumesnapshot)\b|scale (its|the|their) |stop (the|all|these) pod|force (the )?(un|de)|umount|detach it|reboot|wipefs|fsck|repair (the|it)|take (that|the|its)[^.]{0,12} finalizer|/finalizers"|taint nodes)`)
+	warns = regexp.MustCompile(`(?i)\b(do not|never|wait)\b`)
+)
+
+// TestSafety: docs/safety.md gives the reasoning of every marked step, and of no other.
+func TestSafety(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/safety.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]bool{}
+	for _, id := range regexp.MustCompile("`([a-z]+/[a-z-]+)`").FindAllStringSubmatch(string(raw), -1) {
+		rows[id[1]] = false
+	}
+	for _, c := range loadCases(t) {
+		for _, f := range walk(t, c.load(t), c.target(), c.At, nil).Findings {
+			if !slices.ContainsFunc(f.Fix, func(s explain.Step) bool { return s.Danger != explain.DangerNone }) {
+				continue
+			}
+			if _, ok := rows[f.Cause]; !ok {
+				t.Errorf("docs/safety.md has no row for %s (%s)", f.Cause, c.ID)
+			}
+			rows[f.Cause] = true
+		}
+	}
+	for id, met := range rows {
+		if !met {
+			t.Errorf("docs/safety.md has a row for %s, and no case's answer has such a step", id)
 		}
 	}
 }
@@ -294,7 +334,7 @@ func TestInputs(t *testing.T) {
 		}
 	}
 	for _, in := range explain.Inputs {
-		if !used[in.Resource] {
+		if !used[in.Resource] && in.Resource != "pods/log" { // excerpts are of these
 			t.Errorf("no case asks for %s: is it needed?", in.Resource)
 		}
 	}

@@ -251,7 +251,8 @@ func ephemeralConflict(v *View) (Finding, Truth) {
 		Evidence: []Evidence{fact(v.claimObject(), "metadata.ownerReferences", owner, v.Claim.CreationTimestamp.Time),
 			fact(ref(v.Pod), "metadata.uid", string(v.Pod.UID), v.Pod.CreationTimestamp.Time)}})
 	f.Fix = []Step{v.look("See whose claim it is and what it holds", "get", "pvc", v.ClaimName, "-n", v.Namespace, "-o", "yaml"),
-		say("Give the pod or its volume another name: the claim of an ephemeral volume is called <pod>-<volume>. Delete the old claim only when its data is not needed.")}
+		say("Give the pod or its volume another name: the claim of an ephemeral volume is called <pod>-<volume>."),
+		hazard(DangerDataLoss, "nobody needs the data of the old claim", "Or delete the old claim.")}
 	return f, Yes
 }
 

@@ -194,7 +194,7 @@ func deleteInUse(v *View) (Finding, Truth) {
 	}
 	if !ended {
 		f.Why += " A deletion cannot be taken back; the claim goes as soon as the pods do."
-		f.Fix = append(f.Fix, look, say("Stop the pods through their owner (scale it to zero) when the claim may go."))
+		f.Fix = append(f.Fix, look, hazard(DangerDisruptive, "the claim may go and nobody needs these pods", "Stop the pods through their owner (scale it to zero)."))
 		return f, Yes
 	}
 	words := []string{"-n", v.Namespace, "delete", "pod"}
@@ -216,7 +216,9 @@ func deleteRetained(v *View) (Finding, Truth) {
 	f := Finding{Status: StatusOK, Confidence: Certain, Evidence: []Evidence{fact(ref(v.PV), "spec.persistentVolumeReclaimPolicy", "Retain", time.Time{}), fact(ref(v.PV), "status.phase", "Released", v.releasedSince())},
 		Why: fmt.Sprintf("Volume %s is kept on purpose: its policy is Retain, and %s, which it belonged to, is gone. Nothing is deleted and no other claim gets it.", v.PV.Name, was)}
 	f.Fix = []Step{v.look("See its handle", "get", "pv", v.PV.Name, "-o", "yaml"),
-		say("To use it again, clear spec.claimRef.uid and resourceVersion so that a new claim of the same name can have it, or make a new PersistentVolume with the same handle. To drop it, delete the volume in the backend and then this object.")}
+		say("To use it again, clear spec.claimRef.uid and resourceVersion so that a new claim of the same name can have it, or make a new PersistentVolume with the same handle."),
+		v.look("See that no machine has it attached", "get", "volumeattachments"),
+		hazard(DangerDataLoss, "nobody wants its data any more, and no attachment names it", "To drop it: delete the volume in the backend, and then this object.")}
 	return f, Yes
 }
 
@@ -273,15 +275,16 @@ func deleteHasSnapshots(v *View) (Finding, Truth) {
 		f := v.deleteFinding(fmt.Sprintf("%s %s was asked to go and is kept by %s of it: %s.", o.Kind, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), kind, what), append(ev, cloneEv...)...)
 		f.Confidence = Certain
 		f.Fix = []Step{v.look("See the snapshots and clones, and what they wait for", "-n", v.Namespace, "get", "volumesnapshots,pvc", "-o", "wide"),
-			say("Let the snapshot or clone get ready, or delete it if nobody needs it: the claim goes then. Ask about the snapshot itself when it does not get ready.")}
+			say("Let the snapshot or clone get ready: the claim goes then. Ask about the snapshot itself when it does not get ready."),
+			hazard(DangerDataLoss, "nobody needs the snapshot or clone", "Or delete the snapshot or clone.")}
 		return f, Yes
 	}
 	_, words := grpc(text)
 	f := v.deleteFinding(fmt.Sprintf("The backend does not delete volume %s as long as snapshots or clones of it exist: %s. %s says: %s", v.PV.Name, what, v.Driver, words), append([]Evidence{t.Evidence}, append(ev, cloneEv...)...)...)
 	f.Status, f.Confidence = v.settled(t), Likely
 	f.Fix = []Step{v.look("See the snapshots", "get", "volumesnapshots", "-A", "-o", "wide"),
-		say("Delete the snapshots and clones when nobody needs them; the volume is then deleted by itself. To keep them, set the volume's reclaim policy to Retain: it stays in the backend."),
-		v.look("Keep the volume, as long as its snapshots are needed", "patch", "pv", v.PV.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)}
+		v.look("To keep them, keep the volume: with the policy Retain it stays in the backend", "patch", "pv", v.PV.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`),
+		hazard(DangerDataLoss, "nobody needs the snapshots and clones of the list", "Or delete the snapshots and clones; the volume is then deleted by itself.")}
 	return f, Yes
 }
 

@@ -368,7 +368,8 @@ func deleteFinalizer(v *View) (Finding, Truth) {
 	case held == finalizerVolume:
 		f.Fix = append(f.Fix, say("The volume works as before while it is bound, but it will not be attached to another node. If the data is needed, set its reclaim policy to Retain now; the deletion cannot be taken back. It ends when the claim is deleted."))
 	default:
-		f.Fix = append(f.Fix, say(fmt.Sprintf("Ask %s why it keeps the object, and bring it back if it is gone. Take the finalizer off by hand only when it is known what it protects.", finalizerOwner(held))))
+		f.Fix = append(f.Fix, say(fmt.Sprintf("Ask %s why it keeps the object, and bring it back if it is gone.", finalizerOwner(held))),
+			hazard(DangerDataLoss, "it is known what the finalizer protects, and that this is done or gone", "Otherwise take that one finalizer off by hand."))
 	}
 	return f, Yes
 }

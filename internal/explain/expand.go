@@ -131,9 +131,9 @@ func (v *View) controllerTrouble() (*trouble, Truth) {
 			Evidence: fact(v.claimObject(), "status.conditions[ControllerResizeError]", c.Message, c.LastTransitionTime.Time)}
 	}
 	if t != nil {
-		known = Yes
+		return t, Yes
 	}
-	return t, known
+	return v.orLogged(nil, HopExpand, resizerSidecar), known
 }
 
 // nodeTrouble is the error in force of NodeExpandVolume: the kubelet reports it at the pod, at a mount as a failed mount, and

@@ -265,7 +265,7 @@ func needsDetach(v *View) (Finding, Truth) {
 		f.Confidence = Possible
 	}
 	f.Fix = []Step{v.look("See who uses the claim", "-n", v.Namespace, "describe", "pvc", v.ClaimName),
-		say("At a time when it may stop: scale the owner of these pods to 0, wait until the volume is detached and the claim shows FileSystemResizePending or its new size, then scale it up again.")}
+		hazard(DangerDisruptive, "the application may stop now", "Scale the owner of these pods to 0, wait until the volume is detached and the claim shows FileSystemResizePending or its new size, then scale it up again.")}
 	return f, Yes
 }
 
@@ -386,7 +386,7 @@ func (v *View) snapshotSteps(f *Finding) []Step {
 			f.Why += " In the cluster: VolumeSnapshotContent " + c.Name + "."
 		}
 	})
-	return append(steps, say("A snapshot that nobody needs any more can be deleted where its owner (a backup tool, mostly) made it; it is the only copy of what it holds."))
+	return append(steps, hazard(DangerDataLoss, "nobody needs what the snapshot holds: it is the only copy", "Delete the snapshot where its owner (a backup tool, mostly) made it."))
 }
 
 func filesystemSmaller(v *View) (Finding, Truth) {
@@ -409,7 +409,7 @@ func filesystemSmaller(v *View) (Finding, Truth) {
 	if d.Device.Signature.Type == "xfs" {
 		grow = onNode(n.node, "grow the mounted filesystem to its device (this is safe while it is mounted)", "xfs_growfs", d.Mount.Mountpoint)
 	}
-	grow.Danger, grow.Unless = DangerDisruptive, "the device's size is not what the step before shows, or the filesystem has errors"
+	grow.Danger, grow.Unless = DangerDisruptive, "the step before shows the device larger than its filesystem, and the kernel log has no error of it"
 	f.Fix = []Step{onNode(n.node, "compare the size of the device with the filesystem's", "lsblk", "-b", "-o", "NAME,MAJ:MIN,SIZE,FSTYPE,FSSIZE,MOUNTPOINTS"), grow,
 		say("Or ask for a little more in the claim, where the class allows it: the kubelet then grows the filesystem to the whole device.")}
 	return f, Yes

@@ -62,6 +62,11 @@ func (w *world) act(danger Danger, unless, text string, words ...string) Step {
 	return Step{Text: text, Command: w.command(words...), Danger: danger, Unless: unless}
 }
 
+// hazard is an act that no one command does.
+func hazard(danger Danger, unless, text string) Step {
+	return Step{Text: text, Danger: danger, Unless: unless}
+}
+
 // onNode is a command for the node's shell, said with the node's name.
 func onNode(node, text string, words ...string) Step {
 	return Step{Text: "On node " + node + ": " + text, Command: Shell(words...), Danger: DangerNone}

@@ -39,13 +39,14 @@ var (
 	inTickets         = Input{"volumeattachments.longhorn.io", []string{"get"}, "who else holds a Longhorn volume to its node"}
 	inCeph            = Input{"cephclusters.ceph.rook.io", []string{"list"}, "whether the Ceph cluster behind a volume is well"}
 	inProviderClasses = Input{"secretproviderclasses.secrets-store.csi.x-k8s.io", []string{"get"}, "what a secrets-store volume asks for"}
-	inReports         = Input{Resource: "nodereports.csidoctor.dev", Why: "the node's sockets, mounts and devices"}
-	inLogs            = Input{Resource: "logexcerpts.csidoctor.dev", Why: "lines of the driver's logs"}
+	inReports         = Input{"nodereports.csidoctor.dev", nil, "the node's sockets, mounts and devices"}
+	inLogs            = Input{"logexcerpts.csidoctor.dev", nil, "lines of the driver's logs"}
+	inPodLogs         = Input{"pods/log", []string{"get"}, "lines of the driver's logs, with --logs"}
 )
 
 // Inputs is the table.
 var Inputs = []Input{inClaims, inVolumes, inPods, inNodes, inEvents, inNamespaces, inQuotas, inClasses, inAttachments,
-	inDrivers, inCSINodes, inCapacities, inAttributes, inLeases, inDaemonSets, inDeployments, inStatefulSets, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inTickets, inProviderClasses, inCeph, inReports, inLogs}
+	inDrivers, inCSINodes, inCapacities, inAttributes, inLeases, inDaemonSets, inDeployments, inStatefulSets, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inTickets, inProviderClasses, inCeph, inReports, inLogs, inPodLogs}
 
 // fetch is the one way to the facts. The bool says that the answer is complete: all that there is, perhaps nothing. What is
 // neither read nor a gap becomes wanted.

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
 // What stage, publish and start share: the error in force of mounting a volume into a pod, and whom it blames.
@@ -257,10 +255,11 @@ func (v *View) blamed() (*blame, Truth) {
 		}
 		return nil, No
 	}
-	b := &blame{Cause: v.tells(t), Trouble: t, Facts: n, Confidence: Likely, Evidence: []Evidence{t.Evidence}}
+	b := &blame{Cause: v.tells(t), Trouble: t, Facts: n, Evidence: []Evidence{t.Evidence}}
 	if slow := b.Cause == "stage/operation-pending" || b.Cause == "stage/timeout"; slow {
 		v.firstReason(b)
 	}
+	b.Confidence = sure(b.Cause, b.Trouble.Text)
 	if known == Unknown && (b.Cause == "" || vague[b.Cause] || deadStaging.in(telling(t.Text))) {
 		return nil, Unknown
 	}
@@ -309,18 +308,14 @@ func (v *View) firstReason(b *blame) {
 			return
 		}
 	}
-	v.ahead(func() { // logs are a bonus: that they were not read is no gap
+	v.ahead(func() {
 		for _, p := range v.plugin(v.Node).Pods {
-			logs, _ := list[*snapshot.LogExcerpt](v.world, inLogs, snapshot.Query{Namespace: p.Namespace, Name: p.Name})
-			for _, l := range logs {
-				for _, line := range slices.Backward(l.Lines) {
-					if cause := better(line.Text); cause != "" && b.Trouble.Since.Sub(line.At) < normalMount {
-						first := *b.Trouble
-						first.Text = line.Text
-						o := Object{"Pod", p.Namespace, p.Name}
-						b.Cause, b.Trouble, b.Evidence = cause, &first, append(b.Evidence, fact(o, "log of "+l.Container, line.Text, line.At))
-						return
-					}
+			for _, line := range slices.Backward(v.logged(p)) {
+				if cause := better(line.words()); cause != "" && b.Trouble.Since.Sub(line.At) < normalMount {
+					first := *b.Trouble
+					first.Text = line.words()
+					b.Cause, b.Trouble, b.Evidence = cause, &first, append(b.Evidence, line.evidence(p))
+					return
 				}
 			}
 		}

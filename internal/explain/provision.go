@@ -229,7 +229,7 @@ func provisionError(v *View) (*trouble, Truth) {
 		return nil, Yes
 	}
 	events, known := v.claimEvents()
-	t := v.provisionTrouble(events)
+	t := v.orLogged(v.provisionTrouble(events), HopProvision, provisionerSidecar)
 	if t == nil || v.at(HopSchedule) && v.taken.Sub(t.At) > normalProvisionSlow {
 		return nil, known
 	}

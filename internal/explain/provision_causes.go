@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -237,12 +236,9 @@ have more.`,
 
 // refused starts a finding of a CreateVolume that fails.
 func (v *View) refused(t *trouble, why string, fix ...Step) Finding {
-	f := Finding{Status: v.troubleStatus(t), Why: why, Fix: fix}
+	f := Finding{Status: v.troubleStatus(t), Confidence: sure(v.told(provisionWords, t.Text), t.Text), Why: why, Fix: fix}
 	if v.at(HopProvision) && f.Status == StatusWaiting {
 		f.Until = v.hop(HopProvision).Until
-	}
-	if code, _ := grpc(t.Text); slices.Contains(provenBy[v.told(provisionWords, t.Text)], code) {
-		f.Confidence = Certain
 	}
 	if n := len(t.Earlier); n > 0 && t.Earlier[n-1].Message != t.Text { // what the later calls say, which only wait for this one
 		f.Evidence = append(f.Evidence, t.Earlier[n-1].evidence())
@@ -251,14 +247,6 @@ func (v *View) refused(t *trouble, why string, fix ...Step) Finding {
 		f.Evidence = append(f.Evidence, fact(ref(class), "provisioner", class.Provisioner, time.Time{}))
 	}
 	return f
-}
-
-// provenBy are the codes that mean a cause by themselves.
-var provenBy = map[string][]string{
-	"provision/permission":         {"PermissionDenied", "Unauthenticated"},
-	"provision/invalid-parameters": {"InvalidArgument", "OutOfRange"},
-	"provision/out-of-capacity":    {"ResourceExhausted"},
-	"provision/operation-pending":  {"Aborted"},
 }
 
 // troubleStatus is the hop's own status where it fails there, else how settled the error is.

@@ -414,7 +414,7 @@ func fixNotStaged(v *View, b *blame) []Step {
 	if v.mounted() {
 		steps = append(steps, saveFirst(v, b))
 	}
-	return append(steps, say("Delete the pod and let its owner make it anew after the driver's plugin on the node runs: the kubelet then unmounts and stages the volume again. If it goes on, restart the driver's plugin on the node (not for FUSE mounts inside it)."), v.pluginLogs())
+	return append(steps, hazard(DangerDisruptive, "the driver's plugin on the node runs, and what the pod wrote is saved", "Let the pod's owner make it anew: delete the pod; the kubelet then unmounts and stages the volume again."), v.pluginLogs())
 }
 
 // saveFirst: what the pod wrote is on the node's own disk.
@@ -435,19 +435,20 @@ func fixNotPropagated(v *View, b *blame) []Step {
 	if b.Facts != nil && b.Facts.Kubelet != nil {
 		root = " (" + b.Facts.Kubelet.RootDir + ")"
 	}
-	return append(steps, say("Install the driver with this node's kubelet folder"+root+" and Bidirectional propagation for it, then delete the pods that use the volume so that they are mounted anew."))
+	return append(steps, say("Install the driver with this node's kubelet folder"+root+" and Bidirectional propagation for it."),
+		hazard(DangerDisruptive, "the driver runs so, and what the pods wrote is saved", "Then delete the pods that use the volume, so that it is mounted anew."))
 }
 
 func fixWrongMount(v *View, b *blame) []Step {
 	return []Step{onNode(v.Node, "see what is mounted in the pod's folder, and from which device", "findmnt", "-o", "TARGET,SOURCE,MAJ:MIN,FSTYPE"),
 		saveFirst(v, b),
-		say("Then delete the pod and let its owner make it anew, so that the volume is published again, and copy back what was saved."), v.pluginLogs()}
+		hazard(DangerDisruptive, "what the pod wrote is saved", "Let the pod's owner make it anew, so that the volume is published again: delete the pod, then copy back what was saved."), v.pluginLogs()}
 }
 
 func fixStalePublish(v *View, _ *blame) []Step {
 	return []Step{onNode(v.Node, "see which mounts there are for the volume", "findmnt", "-o", "TARGET,SOURCE,MAJ:MIN,FSTYPE"),
-		say("See that the server or the driver's mount process is back, then delete the pod and let its owner make it anew: only a new pod gets a new mount. A restart of the container does not."),
-		v.look("See who makes the pod anew", "-n", v.Pod.Namespace, "get", "pod", v.Pod.Name, "-o", "jsonpath={.metadata.ownerReferences}")}
+		v.look("See who makes the pod anew", "-n", v.Pod.Namespace, "get", "pod", v.Pod.Name, "-o", "jsonpath={.metadata.ownerReferences}"),
+		hazard(DangerDisruptive, "the server or the driver's mount process is back, and the pod has an owner", "Delete the pod: only a new pod gets a new mount, a restart of the container does not.")}
 }
 
 func fixFilePermission(v *View, _ *blame) []Step {

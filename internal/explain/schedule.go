@@ -269,7 +269,8 @@ func exclusiveInUse(v *View) (Finding, Truth) {
 		f.Fix = append(f.Fix, v.look("See what the pod that has the claim does and who made it", "get", "pod", p.Name, "-n", p.Namespace, "-o", "wide"))
 	}
 	f.Why = fmt.Sprintf("Claim %s may be used by one pod at a time (ReadWriteOncePod), and pod %s has it.", v.ClaimName, cmp.Or(strings.Join(users, ", "), "another one"))
-	f.Fix = append(f.Fix, say("Let that pod end first: scale its owner down, or give a Deployment the strategy Recreate, so that the new pod waits for the old one to go. Do not force-delete it, it may still write."))
+	f.Fix = append(f.Fix, say("Wait until that pod ends, and give a Deployment the strategy Recreate, so that the new pod waits for the old one to go. Do not force-delete it, it may still write."),
+		hazard(DangerDisruptive, "the new pod shall have the volume, and the old one may stop", "Or scale the old pod's owner down."))
 	return f, Yes
 }
 

@@ -149,8 +149,8 @@ func said(id string, find func(*View) (*trouble, Truth), words []signature, find
 		if f.Status == "" {
 			f.Status = v.settled(t)
 		}
-		if code, _ := grpc(t.Text); f.Confidence == "" && strings.HasSuffix(id, "/permission") && (code == "PermissionDenied" || code == "Unauthenticated") {
-			f.Confidence = Certain // the code says it, not the words
+		if f.Confidence == "" {
+			f.Confidence = sure(id, t.Text)
 		}
 		f.Evidence = append([]Evidence{t.Evidence}, f.Evidence...)
 		return f, Yes

@@ -15,7 +15,7 @@ func fixWrongDevice(v *View, b *blame) []Step {
 	steps := []Step{onNode(v.Node, "compare the mounted device with the serial or WWID of each volume", "lsblk", "-o", "NAME,MAJ:MIN,SIZE,SERIAL,WWN,MOUNTPOINTS"),
 		onNode(v.Node, "see where the links lead", "ls", "-l", "/dev/disk/by-id")}
 	if v.mounted() {
-		return append(steps, say("Stop the pods that use the two volumes (scale their owners to 0) before more is written to the wrong one, and keep a copy of what is on the device now."),
+		return append(steps, hazard(DangerDisruptive, "the steps before show that the mounted device is another volume's", "Stop the pods that use the two volumes (scale their owners to 0) before more is written to the wrong one, and keep a copy of what is on the device now."),
 			say("When the volume is unmounted and detached from the node, let the pod start again: it is mounted from its own device then. Check the data of both volumes."))
 	}
 	return append(steps, say("Renew the stale link (udevadm trigger for the device) or move the pod to another node; the kubelet tries again by itself."))
@@ -27,7 +27,7 @@ func fixStaleStaging(v *View, b *blame) []Step {
 		staging := b.Facts.volume.Staging.Path
 		steps = append(steps, onNode(v.Node, "see who still uses it", "fuser", "-vm", staging))
 		unmount := onNode(v.Node, "unmount the dead mount, once for each layer; the kubelet then stages the volume anew", "umount", staging)
-		unmount.Danger, unmount.Unless = DangerDisruptive, "a pod on the node still uses the volume: stop it first"
+		unmount.Danger, unmount.Unless = DangerDisruptive, "the step before shows no process, and no pod on the node uses the volume any more"
 		steps = append(steps, unmount)
 	}
 	return append(steps, say("Pods that were given the dead mount must be deleted and made anew after it is gone; what they wrote into it while it was dead is not on the volume."))
@@ -127,7 +127,9 @@ func fixUnsupported(v *View, _ *blame) []Step {
 func fixCorrupt(v *View, _ *blame) []Step {
 	return []Step{onNode(v.Node, "read what the kernel says of the filesystem", "dmesg", "--ctime", "--level=err,warn"),
 		say("Take a snapshot or a copy of the volume in the backend before anything else."),
-		say("Stop the pod (scale its owner to 0), then check the filesystem without changing it, with the tool's own dry run, on the node that has it attached and nothing mounted. Repair only the copy, or after the copy is safe. Never zero the log of an XFS: mount it once on a kernel that can replay it."),
+		hazard(DangerDisruptive, "the copy is safe and the application may stop", "Stop the pod (scale its owner to 0), then check the filesystem without changing it, with the tool's own dry run, on the node that has it attached and nothing mounted."),
+		say("Read what the dry run would change. Never zero the log of an XFS: mount it once on a kernel that can replay it."),
+		hazard(DangerDataLoss, "the copy is safe, nothing has the device mounted, and the dry run's losses are acceptable", "Repair the filesystem with its own tool, the copy first."),
 		v.pluginLogs()}
 }
 

@@ -170,20 +170,22 @@ func fixOwnership(v *View, _ *blame) []Step {
 
 func fixSubpath(v *View, _ *blame) []Step {
 	return []Step{v.look("See which subPath the containers ask for", "-n", v.Pod.Namespace, "get", "pod", v.Pod.Name, "-o", "jsonpath={.spec.containers[*].volumeMounts}"),
-		say("See on the volume, from another pod that mounts it whole, whether that path is there, of the right kind (folder or file) and may be used. If it was replaced or deleted while the pod runs, delete the pod and let its owner make it anew.")}
+		say("See on the volume, from another pod that mounts it whole, whether that path is there, of the right kind (folder or file) and may be used."),
+		hazard(DangerDisruptive, "the path was replaced or deleted while the pod runs, and the pod has an owner", "Let the pod's owner make it anew: delete the pod.")}
 }
 
 func fixMountBroken(v *View, _ *blame) []Step {
 	return []Step{v.look("See why the driver's process ended", "get", "pods", "-A", "-o", "wide", "--field-selector", "spec.nodeName="+v.Node),
 		v.look("See who makes the pod anew", "-n", v.Pod.Namespace, "get", "pod", v.Pod.Name, "-o", "jsonpath={.metadata.ownerReferences}"),
-		v.act(DangerDisruptive, "the pod has no owner that makes it anew, or holds state in memory that is wanted", "Delete the pod, so that its successor is given the new mount", "-n", v.Pod.Namespace, "delete", "pod", v.Pod.Name),
+		v.act(DangerDisruptive, "the step before shows an owner that makes the pod anew, and nothing that the pod has in memory only is wanted", "Delete the pod, so that its successor is given the new mount", "-n", v.Pod.Namespace, "delete", "pod", v.Pod.Name),
 		say("Mend what ended the driver's process (memory limit, crash, update), else it happens again to all pods on the node.")}
 }
 
 func fixReadOnly(v *View, _ *blame) []Step {
 	return []Step{onNode(v.Node, "read why the kernel stopped it", "dmesg", "--ctime", "--level=err,warn"),
 		onNode(v.Node, "see the mount and its device", "findmnt", "-o", "TARGET,SOURCE,MAJ:MIN,FSTYPE,OPTIONS"),
-		say("Mend the device or its connection first. Take a snapshot of the volume, then stop the pod (scale its owner to 0) so that the volume is unmounted; the driver checks the filesystem when it mounts it again.")}
+		say("Mend the device or its connection first. Take a snapshot of the volume."),
+		hazard(DangerDisruptive, "the device answers again and the snapshot is ready", "Then stop the pod (scale its owner to 0), so that the volume is unmounted; the driver checks the filesystem when it mounts it again.")}
 }
 
 func fixFull(v *View, _ *blame) []Step {

@@ -254,9 +254,11 @@ func mountBusy(v *View) (Finding, Truth) {
 		if server != "" && (hung || task != nil) {
 			f.Fix = append(f.Fix, say(fmt.Sprintf("Bring the server of %s back, if only for a moment and empty under the same name and address: the unmount then goes through by itself.", server)))
 		} else {
-			f.Fix = append(f.Fix, onNode(o.Node, "see which processes have it open, and end them", "fuser", "-vm", mountOf(p, o)))
+			f.Fix = append(f.Fix, onNode(o.Node, "see which processes have it open", "fuser", "-vm", mountOf(p, o)),
+				hazard(DangerDisruptive, "a process of the list is of no pod that runs", "End that process; the unmount then goes through by itself."),
+				say("Ask again when it has ended."))
 		}
-		f.Fix = append(f.Fix, say("If the server never comes back: only then force the unmount on the node (umount -f, or a reboot of the node). What was not written is lost."))
+		f.Fix = append(f.Fix, hazard(DangerDataLoss, "the server never comes back, and what was not written yet may be lost", "Only then: force the unmount on the node (umount -f), or drain and reboot the node."))
 		return f, Yes
 	})
 }
@@ -341,8 +343,8 @@ func orphanedPodDir(v *View) (Finding, Truth) {
 			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: v.Node}, "mountinfo", m.Mountpoint+" is mounted from "+m.Source, r.CollectedAt))
 		}
 		f.Fix = []Step{onNode(v.Node, "see what is mounted there", "grep", "-F", o.Path, "/proc/self/mountinfo"),
-			say("Unmount each mount below it (umount, without force) and see that the list is empty. Only then remove the empty folders one by one with rmdir; rmdir refuses what is not empty. The kubelet does the rest."),
-			say("If files lie there that are not on a mount, keep a copy: a pod may have written them.")}
+			hazard(DangerDisruptive, "no pod of that UID runs on the node", "Unmount each mount below it (umount, without force), until the list is empty."),
+			say("If files lie there that are not on a mount, keep a copy: a pod may have written them. Then take the empty folders away one by one with rmdir, which refuses what is not empty. The kubelet does the rest.")}
 		return f, Yes
 	}
 	return Finding{}, No

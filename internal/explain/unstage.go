@@ -289,7 +289,8 @@ func mountLeaked(v *View) (Finding, Truth) {
 		for _, l := range found {
 			for _, p := range l.Namespace.Processes {
 				name := fmt.Sprintf("process %d (%s)", p.PID, p.Comm)
-				step := onNode(h.Name, fmt.Sprintf("see process %d, and end it if it may end", p.PID), "ps", "-fp", fmt.Sprint(p.PID))
+				fix = append(fix, onNode(h.Name, fmt.Sprintf("see process %d", p.PID), "ps", "-o", "pid,stat,wchan,args", "-p", fmt.Sprint(p.PID)))
+				step := hazard(DangerDisruptive, "the process may end", fmt.Sprintf("End process %d.", p.PID))
 				if i := slices.IndexFunc(pods, func(q *corev1.Pod) bool { return p.PodUID != "" && string(q.UID) == p.PodUID }); i >= 0 {
 					name += fmt.Sprintf(" of pod %s/%s", pods[i].Namespace, pods[i].Name)
 					fix = append(fix, v.look("See what the pod mounts of the host, and who owns it", "-n", pods[i].Namespace, "get", "pod", pods[i].Name, "-o", "yaml"))
@@ -334,7 +335,8 @@ func unstageDriverError(v *View) (Finding, Truth) {
 		if p := v.plugin(h.Name); len(p.Pods) > 0 {
 			f.Fix = append(f.Fix, v.look("Read the driver's log on the node", "-n", p.Pods[0].Namespace, "logs", p.Pods[0].Name, "--all-containers", "--tail=100"))
 		}
-		f.Fix = append(f.Fix, say("Mend what it says (close what has the device open, bring dead paths back); the kubelet repeats the call by itself. If the kernel waits for ever, drain the node and reboot it."))
+		f.Fix = append(f.Fix, say("Mend what it says (close what has the device open, bring dead paths back); the kubelet repeats the call by itself."),
+			hazard(DangerDisruptive, "a process of the list waits in the kernel (state D) and neither server nor device comes back", "Drain the node and reboot it."))
 		return f, Yes
 	})
 }
@@ -369,7 +371,8 @@ func neverConfirmed(v *View) (Finding, Truth) {
 			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: h.Name}, "mountinfo", state, r.CollectedAt))
 		}
 		f.Fix = []Step{onNode(h.Name, "see what the kubelet says, and what is mounted", "sh", "-c", "journalctl -u kubelet --since=-30min | grep -F "+quote(v.volumeName())+"; grep -F -e "+quote(stagingFolder(v.Driver, v.Handle))+" -e "+quote(v.volumeName())+" /proc/self/mountinfo"),
-			say(fmt.Sprintf("If nothing is mounted from the volume, restart the kubelet on node %s: it writes the list anew. If its staging path is still mounted though no pod uses it, unmount it first (umount, without force).", h.Name))}
+			hazard(DangerDisruptive, "the step before shows the staging path still mounted, and no pod on the node uses the volume", "Unmount the staging path (umount, without force)."),
+			say(fmt.Sprintf("When nothing is mounted from the volume any more, restart the kubelet on node %s: it writes the list anew.", h.Name))}
 		return f, Yes
 	})
 }

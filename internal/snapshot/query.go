@@ -20,6 +20,8 @@ type Query struct {
 	Name      string `json:"name,omitempty"`
 	Fields    string `json:"fields,omitempty"`
 	Labels    string `json:"labels,omitempty"`
+	// Lines are the words of which a line of a log must have one, joined by commas; of LogExcerpts only.
+	Lines string `json:"lines,omitempty"`
 }
 
 // MarshalJSON writes a whole list as its plain name.
@@ -54,13 +56,16 @@ func (q Query) String() string {
 	if sel := strings.Trim(q.Fields+","+q.Labels, ","); sel != "" {
 		fmt.Fprintf(&b, " with %s", sel)
 	}
+	if q.Lines != "" {
+		fmt.Fprintf(&b, ", lines with %s", strings.ReplaceAll(q.Lines, ",", " or "))
+	}
 	return b.String()
 }
 
 // Compare orders queries by resource, then from wide to narrow.
 func (q Query) Compare(p Query) int {
 	return cmp.Or(strings.Compare(q.Resource, p.Resource), strings.Compare(q.Namespace, p.Namespace), strings.Compare(q.Name, p.Name),
-		strings.Compare(q.Fields, p.Fields), strings.Compare(q.Labels, p.Labels))
+		strings.Compare(q.Fields, p.Fields), strings.Compare(q.Labels, p.Labels), strings.Compare(q.Lines, p.Lines))
 }
 
 // Includes tells whether an answer to q also answers p. A get of a name and a list with metadata.name=name are the same.
@@ -69,7 +74,9 @@ func (q Query) Includes(p Query) bool {
 	if q.Resource != p.Resource || q.Namespace != "" && q.Namespace != p.Namespace || q.Name != "" && q.Name != p.Name {
 		return false
 	}
-	return requires(p.Fields, q.Fields) && requires(p.Labels, q.Labels)
+	// Words are alternatives: an answer to some of them answers those alone.
+	lines := q.Lines == "" || p.Lines != "" && requires(q.Lines, p.Lines)
+	return lines && requires(p.Fields, q.Fields) && requires(p.Labels, q.Labels)
 }
 
 func (q Query) normal() Query {

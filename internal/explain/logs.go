@@ -1,0 +1,113 @@
+package explain
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+// Logs sharpen an answer: a line names the cause of what the objects already show to be stuck, and never makes a hop stuck.
+// That nobody asked for them is no gap.
+
+// logged gives the lines of a pod's containers that name the view's claim or volume, oldest first.
+func (v *View) logged(p *corev1.Pod) []logLine {
+	var out []logLine
+	names := v.logNames()
+	q := snapshot.Query{Resource: inLogs.Resource, Namespace: p.Namespace, Name: p.Name, Lines: strings.Join(names, ",")}
+	if g := v.facts.GapOf(q); g != nil && g.Reason != "not-collected" {
+		v.fetch(q) // they were asked for and refused
+	}
+	v.ahead(func() {
+		excerpts, _ := list[*snapshot.LogExcerpt](v.world, inLogs, q)
+		for _, l := range excerpts {
+			for _, line := range l.Lines {
+				if slices.ContainsFunc(names, func(n string) bool { return strings.Contains(line.Text, n) }) {
+					out = append(out, logLine{line, l.Container})
+				}
+			}
+		}
+	})
+	slices.SortStableFunc(out, func(a, b logLine) int { return a.At.Compare(b.At) })
+	return out
+}
+
+type logLine struct {
+	snapshot.LogLine
+	Container string
+}
+
+// klogHead stands before the words of every line of the sidecars and of most drivers: severity, date, time, thread, file.
+var klogHead = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+\s+\d+ [^\s\]]+\] `)
+
+// words is the line without what the logger puts before it.
+func (l logLine) words() string { return klogHead.ReplaceAllString(l.Text, "") }
+
+func (l logLine) evidence(p *corev1.Pod) Evidence {
+	return fact(ref(p), "log of "+l.Container, l.words(), l.At)
+}
+
+// logNames are the words by which a log's line is known to be about the view's volume.
+func (v *View) logNames() []string {
+	var names []string
+	add := func(name string) {
+		if len(name) > 3 && !slices.Contains(names, name) && !strings.Contains(name, ",") { // a shorter word is in every line
+			names = append(names, name)
+		}
+	}
+	if v.ClaimName != "" {
+		add(v.Namespace + "/" + v.ClaimName)
+	}
+	if v.Claim != nil {
+		add(string(v.Claim.UID)) // also in the name of the volume to be made: pvc-UID
+	}
+	if v.PV != nil {
+		add(v.PV.Name)
+	}
+	add(v.Handle)
+	if v.Handle != "" && v.Node != "" {
+		add(attachmentName(v.Handle, v.Driver, v.Node))
+	}
+	if v.Inline != nil && v.Pod != nil {
+		add(string(v.Pod.UID))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// fails: a log's line tells of a failure.
+var fails = regexp.MustCompile(`^E\d{4} |(?i)\brpc error: code = |\bis forbidden: User\b|\b(error|failed|failure)\b`)
+
+// sidecarError is what a sidecar's leader logged last of the view's volume and failed with. It stands in where no event and no
+// status says anything: events are lost or expire after an hour, and some sidecars write none.
+func (v *View) sidecarError(kind sidecarKind) *trouble {
+	var t *trouble
+	v.ahead(func() {
+		s := v.sidecar(kind)
+		if s.Pod == nil {
+			return
+		}
+		for _, l := range v.logged(s.Pod) {
+			if !fails.MatchString(l.Text) || v.taken.Sub(l.At) > recent {
+				continue
+			}
+			if t == nil {
+				t = &trouble{Since: l.At, Source: kind.Name}
+			}
+			t.Text, t.At, t.Evidence = l.words(), l.At, l.evidence(s.Pod)
+			t.Count++
+		}
+	})
+	return t
+}
+
+// orLogged is the error in force, else what the sidecar's log tells where the hop is stuck for its age alone.
+func (v *View) orLogged(t *trouble, hop HopName, kind sidecarKind) *trouble {
+	if t != nil || v.hop(hop).Status != StatusStuck {
+		return t
+	}
+	return v.sidecarError(kind)
+}

@@ -49,11 +49,11 @@ func newDiagnose(o *options, k kind) *cobra.Command {
 
 // source is where facts come from: the input of --from, or the cluster.
 func (o *options) source() (collect.Source, error) {
-	if o.from == "" {
+	if len(o.from) == 0 {
 		live, err := collect.NewLive(o.kube, collect.LiveOptions{UserAgent: "csidoctor/" + version, Redact: bundle.Redact, Logs: o.logs})
 		return masked{live}, err
 	}
-	full, report, err := bundle.Read(o.from, o.In)
+	full, report, err := bundle.Read(o.from[0], o.In, o.from[1:]...)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (o *options) namespace(ctx context.Context, src collect.Source, k kind, nam
 	if n := *o.kube.Namespace; n != "" {
 		return n, nil
 	}
-	if o.from == "" {
+	if len(o.from) == 0 {
 		n, _, err := o.kube.ToRawKubeConfigLoader().Namespace()
 		return n, err
 	}

@@ -12,12 +12,15 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the kubeconfig's ways to log in, as in kubectl
+
+	"github.com/csidoctor/csidoctor/internal/probe"
 )
 
 // version is set by the build.
 var version = "dev"
 
 func main() {
+	probe.Worker()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}))

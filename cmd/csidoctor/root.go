@@ -25,7 +25,7 @@ type options struct {
 	genericiooptions.IOStreams
 	kube          *genericclioptions.ConfigFlags
 	allNamespaces bool
-	from          string
+	from          []string
 	at            string
 	output        string
 	color         string
@@ -66,7 +66,7 @@ Flags of kubectl stand behind the plugin's name: kubectl csidoctor -n shop pvc d
 	o.kube.AddFlags(flags)
 	flags.Lookup("request-timeout").Usage = "End of the whole run, such as 1m; what was read by then is answered from. 0 means 20s."
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "lists: of all namespaces")
-	flags.StringVar(&o.from, "from", "", "read a bundle, or any folder, archive or file of Kubernetes objects, in place of a cluster; - is standard input")
+	flags.StringArrayVar(&o.from, "from", nil, "read a bundle, or any folder, archive or file of Kubernetes objects, in place of a cluster; - is standard input. Again for what lies beside it, such as a node's report")
 	flags.StringVar(&o.at, "at", "", "judge ages by this time (RFC 3339), not by when the facts were read")
 	flags.BoolVar(&o.logs, "logs", false, "also read the lines of the driver's logs that name the volume, where they can tell more")
 	flags.StringVarP(&o.output, "output", "o", "text", "one of text, wide, json, yaml")
@@ -80,7 +80,7 @@ Flags of kubectl stand behind the plugin's name: kubectl csidoctor -n shop pvc d
 		root.AddCommand(newDiagnose(o, k))
 	}
 	root.CompletionOptions.DisableDefaultCmd = true // it would complete `csidoctor`, not kubectl
-	root.AddCommand(newBundle(o), newDemo(o), newExplain(o), newVersion(o), newCompletion(o))
+	root.AddCommand(newBundle(o), newProbe(o), newDemo(o), newExplain(o), newVersion(o), newCompletion(o))
 	return root
 }
 

@@ -11,9 +11,11 @@ import (
 
 	"github.com/csidoctor/csidoctor/internal/bundle"
 	"github.com/csidoctor/csidoctor/internal/collect/apitest"
+	"github.com/csidoctor/csidoctor/internal/probe"
 )
 
 func TestMain(m *testing.M) {
+	probe.Worker()
 	testscript.Main(m, map[string]func(){"kubectl-csidoctor": main})
 }
 

@@ -57,11 +57,11 @@ var mayImport = map[string][]string{
 
 // neverReach says what a package must not depend on, not even through others.
 var neverReach = map[string][]string{
-	"cmd/csidoctor-probe": {client, module + "/internal/explain"},
+	"cmd/csidoctor-probe": {client, "k8s.io/api", "k8s.io/apimachinery", module + "/internal/explain"},
 	"internal/nodereport": {"k8s.io/api"},
 	"internal/mountinfo":  {kubernetes},
 	"internal/blockdev":   {kubernetes},
-	"internal/probe":      {client},
+	"internal/probe":      {client, "k8s.io/api", "k8s.io/apimachinery"},
 	"internal/snapshot":   {client},
 	"internal/bundle":     {module + "/internal/explain"},
 	"internal/carrier":    {module + "/internal/explain"},

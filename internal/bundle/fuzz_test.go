@@ -21,7 +21,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(packed(f, mustRead(f, "../../testdata/cases/team-user-asks-about-a-claim-that-works")))
 	small := limits{total: 1 << 20, file: 256 << 10, files: 50, objects: 200, depth: 4, problems: 5}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		s, report, err := read("-", bytes.NewReader(in), small)
+		s, report, err := read([]string{"-"}, bytes.NewReader(in), small)
 		if err != nil {
 			return
 		}

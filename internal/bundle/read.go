@@ -53,24 +53,31 @@ type limits struct {
 var defaultLimits = limits{total: 2 << 30, file: 512 << 20, files: 200_000, objects: 2_000_000, depth: 8, problems: 20}
 
 // Read makes a Snapshot of a folder, a file, an archive or, for "-", of stdin, in any mix of JSON and YAML. What can be read is
-// used, and the Report names the rest; it is an error only if there is nothing to use.
-func Read(path string, stdin io.Reader) (*snapshot.Snapshot, Report, error) {
-	return read(path, stdin, defaultLimits)
+// used, and the Report names the rest; it is an error only if there is nothing to use. Beside are further inputs of the same
+// cluster, such as the report of a node.
+func Read(path string, stdin io.Reader, beside ...string) (*snapshot.Snapshot, Report, error) {
+	return read(append([]string{path}, beside...), stdin, defaultLimits)
 }
 
-func read(path string, stdin io.Reader, l limits) (*snapshot.Snapshot, Report, error) {
+func read(paths []string, stdin io.Reader, l limits) (*snapshot.Snapshot, Report, error) {
 	r := &reader{limits: l, left: l.total, snapshot: snapshot.New(), complete: map[string]bool{}, lost: map[string]string{}}
-	var err error
-	if path == "-" {
-		err = r.stream(entry{name: "standard input", named: true}, stdin)
-	} else {
-		err = r.path(path)
-	}
-	if err != nil && !errors.Is(err, errEnough) {
-		return nil, r.report, err
-	}
-	if r.report.Objects == 0 && len(r.collections) == 0 {
-		return nil, r.report, r.nothing(path)
+	for _, path := range paths {
+		had := r.report.Objects + len(r.collections)
+		var err error
+		if path == "-" {
+			err = r.stream(entry{name: "standard input", named: true}, stdin)
+		} else {
+			err = r.path(path)
+		}
+		if err != nil && !errors.Is(err, errEnough) {
+			return nil, r.report, err
+		}
+		if r.report.Objects+len(r.collections) == had {
+			return nil, r.report, r.nothing(path)
+		}
+		if err != nil {
+			break
+		}
 	}
 	r.finish()
 	return r.snapshot, r.report, nil

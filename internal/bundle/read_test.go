@@ -398,7 +398,7 @@ func TestLimits(t *testing.T) {
 		"list depth": {[]byte(list(pod("a"), deep(5))), 1, "more than 3 deep"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, report, err := read("-", bytes.NewReader(c.in), small)
+			s, report, err := read([]string{"-"}, bytes.NewReader(c.in), small)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -414,7 +414,7 @@ func TestLimits(t *testing.T) {
 	for i := range 5 {
 		broken = append(broken, member{name: fmt.Sprintf("%d.json", i), content: "{"})
 	}
-	_, report, err := read("-", bytes.NewReader(tarOf(t, append([]member{{name: "a.json", content: pod("a")}}, broken[:4]...)...)), small)
+	_, report, err := read([]string{"-"}, bytes.NewReader(tarOf(t, append([]member{{name: "a.json", content: pod("a")}}, broken[:4]...)...)), small)
 	if err != nil || len(report.Problems) != 3 || !slices.Contains(report.Lines(), "1 more files or objects cannot be read") {
 		t.Errorf("%v %q", err, report.Lines())
 	}
@@ -480,7 +480,7 @@ func TestTruncated(t *testing.T) {
 		}
 	}
 	cutYAML := yamlOf(t, list(pod("a"), pod("b"), pod("c")))
-	_, report, err := read("-", strings.NewReader(cutYAML), limits{total: 1 << 20, file: int64(len(cutYAML) - 30), files: 9, objects: 9, depth: 9, problems: 9})
+	_, report, err := read([]string{"-"}, strings.NewReader(cutYAML), limits{total: 1 << 20, file: int64(len(cutYAML) - 30), files: 9, objects: 9, depth: 9, problems: 9})
 	if err != nil || report.Objects == 0 || report.Objects == 3 {
 		t.Errorf("%v, %+v", err, report)
 	}

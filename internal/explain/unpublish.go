@@ -49,7 +49,24 @@ func orphanHop(v *View) Hop {
 	if r == nil || len(r.Orphans) == 0 {
 		return skippedHop("")
 	}
-	return Hop{Status: StatusDegraded, Object: &Object{Kind: "NodeReport", Name: v.Node}, Note: fmt.Sprintf("%d folders of pods that are gone", len(r.Orphans)), reached: true}
+	gone, _ := v.orphansOf(r)
+	if len(gone) == 0 {
+		return skippedHop("")
+	}
+	return Hop{Status: StatusDegraded, Object: &Object{Kind: "NodeReport", Name: v.Node}, Note: fmt.Sprintf("%d folders of pods that are gone", len(gone)), reached: true}
+}
+
+// orphansOf are the folders of a report that hold something of a pod that the API does not have on the node either: a report
+// tells of folders without a running pod, and a pod that still waits for its volumes does not run.
+func (v *View) orphansOf(r *nodereport.NodeReport) ([]nodereport.Orphan, Truth) {
+	pods, known := v.podsOn(v.Node)
+	var gone []nodereport.Orphan
+	for _, o := range r.Orphans {
+		if o.Mounts+o.Entries > 0 && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return string(p.UID) == o.PodUID }) {
+			gone = append(gone, o)
+		}
+	}
+	return gone, known
 }
 
 // old is a terminating pod that holds the view's volume: the view's own, or one on a node that has to let the volume go.

@@ -326,11 +326,8 @@ func orphanedPodDir(v *View) (Finding, Truth) {
 	if r == nil {
 		return Finding{}, known
 	}
-	pods, podsKnown := v.podsOn(v.Node)
-	for _, o := range r.Orphans {
-		if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return string(p.UID) == o.PodUID }) || o.Mounts == 0 && o.Entries == 0 {
-			continue
-		}
+	gone, podsKnown := v.orphansOf(r)
+	for _, o := range gone {
 		what := fmt.Sprintf("%d mounts and %d entries", o.Mounts, o.Entries)
 		f := Finding{Status: StatusDegraded, Confidence: Certain,
 			Why:      fmt.Sprintf("On node %s the folder %s of a pod that does not exist any more still holds %s.", v.Node, o.Path, what),

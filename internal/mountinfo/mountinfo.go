@@ -1,6 +1,7 @@
 // Package mountinfo knows a mount table as a volume sees it: what is mounted at a path and what lies buried below, which
-// mounts are of one device. It parses the text of /proc/PID/mountinfo line by line: a line that it does not understand is a
-// gap and the table goes on. It judges nothing and knows no Kubernetes.
+// mounts are of one device, and which processes hold one in a mount namespace of their own. It reads a /proc and parses
+// /proc/PID/mountinfo line by line: a line that it does not understand is a gap and the table goes on. It judges nothing,
+// touches no path outside that /proc, and knows of Kubernetes only how container runtimes name cgroups and mounts.
 package mountinfo
 
 import (
@@ -17,6 +18,7 @@ import (
 // Mount is one line of a mount table.
 type Mount struct {
 	mountinfo.Info
+	Line string // as the kernel wrote it
 }
 
 // Table is a mount table in the kernel's order: of two mounts at one path the later one covers the earlier.
@@ -37,7 +39,7 @@ func Parse(text string) (Table, []nodereport.Gap) {
 			gaps = append(gaps, nodereport.Gap{What: fmt.Sprintf("mountinfo line %d", n), Reason: err.Error()})
 			continue
 		}
-		t = append(t, Mount{*info})
+		t = append(t, Mount{*info, line})
 	}
 	return t, gaps
 }
@@ -113,6 +115,25 @@ func has(options, option string) bool {
 		}
 	}
 	return false
+}
+
+// Deleted: the file or folder that was bind-mounted has been removed since.
+func (m Mount) Deleted() bool { return strings.HasSuffix(m.Root, "//deleted") }
+
+// Propagation gives the peer group that the mount shares events with and the one that it only receives from; 0: none.
+func (m Mount) Propagation() (shared, master int) {
+	for o := range strings.SplitSeq(m.Optional, " ") {
+		name, group, _ := strings.Cut(o, ":")
+		n, err := strconv.Atoi(group)
+		switch {
+		case err != nil:
+		case name == "shared":
+			shared = n
+		case name == "master":
+			master = n
+		}
+	}
+	return shared, master
 }
 
 // At is what one sees at a mount point: of several mounts there the last.

@@ -1,6 +1,7 @@
 package mountinfo
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,6 +32,11 @@ func TestParse(t *testing.T) {
 	}
 	if m := got[1]; m.Source != "//nas.example/My Docs" || m.Device() != "0:71" || !m.Anonymous() || m.Optional != "shared:10" {
 		t.Errorf("cifs: %+v", m)
+	}
+	for _, m := range got {
+		if !strings.Contains(table, m.Line+"\n") {
+			t.Errorf("an edited line: %q", m.Line)
+		}
 	}
 	if m := got[5]; m.FSType != "cifs" || m.Source != "//srv/x" {
 		t.Errorf("cifs with a space in its options: %+v", m)

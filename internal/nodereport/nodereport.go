@@ -124,12 +124,13 @@ type Namespace struct {
 	Mountinfo string    `json:"mountinfo,omitempty"`
 }
 
-// Process is one process, with the pod and container it belongs to where that is known.
+// Process is one process, with the pod and container it belongs to where that is known. Container: its name in the pod.
 type Process struct {
-	PID       int    `json:"pid"`
-	Comm      string `json:"comm,omitempty"`
-	PodUID    string `json:"podUID,omitempty"`
-	Container string `json:"container,omitempty"`
+	PID         int    `json:"pid"`
+	Comm        string `json:"comm,omitempty"`
+	PodUID      string `json:"podUID,omitempty"`
+	Container   string `json:"container,omitempty"`
+	ContainerID string `json:"containerID,omitempty"`
 }
 
 // Volume is one volume's folders below the kubelet's root.
@@ -166,7 +167,7 @@ type Publish struct {
 	GID          *int              `json:"gid,omitempty"`
 }
 
-// Usage is statfs of the mounted volume.
+// Usage is statfs of the mounted volume. Used is all that a user other than root can no longer take: at 100 percent of it df says full.
 type Usage struct {
 	Bytes      int64 `json:"bytes"`
 	BytesUsed  int64 `json:"bytesUsed"`

@@ -186,7 +186,7 @@ func attachPVDeleting(v *View) (Finding, Truth) {
 	if v.PV.DeletionTimestamp == nil {
 		return Finding{}, No
 	}
-	if known == Yes && at.Status.AttachError != nil && told(attachWords, at.Status.AttachError.Message) != "attach/pv-deleting" {
+	if known == Yes && at.Status.AttachError != nil && v.told(attachWords, at.Status.AttachError.Message) != "attach/pv-deleting" {
 		return Finding{}, No
 	}
 	f := Finding{Confidence: Certain, Evidence: []Evidence{fact(ref(v.PV), "metadata.deletionTimestamp", v.PV.DeletionTimestamp.UTC().Format(time.RFC3339), v.PV.DeletionTimestamp.Time)},

@@ -47,7 +47,7 @@ func (v *View) refusal() (*trouble, Truth) {
 	var reports []report
 	for _, e := range events {
 		r := newReport(e)
-		if e.InvolvedObject.Namespace == v.Namespace && names(r.Message, v.ClaimName) && told(refusedWords, r.Message) != "" && v.taken.Sub(r.Last) < retried+normalUntouched {
+		if e.InvolvedObject.Namespace == v.Namespace && names(r.Message, v.ClaimName) && v.told(refusedWords, r.Message) != "" && v.taken.Sub(r.Last) < retried+normalUntouched {
 			reports = append(reports, r)
 		}
 	}
@@ -74,7 +74,7 @@ func denial(v *View) (*trouble, Truth) {
 	if !v.at(HopProvision, HopBind, HopSchedule) || v.bound() {
 		return nil, Yes
 	}
-	if c := v.unscheduled(); c != nil && told(deniedWords, c.Message) != "" { // the scheduler may not write its choice on the claim
+	if c := v.unscheduled(); c != nil && v.told(deniedWords, c.Message) != "" { // the scheduler may not write its choice on the claim
 		since := c.LastTransitionTime.Time
 		return &trouble{Text: c.Message, Since: since, At: since, Count: 1, Source: "scheduler", Evidence: fact(ref(v.Pod), "status.conditions[PodScheduled]", c.Message, since)}, Yes
 	}
@@ -207,7 +207,7 @@ func namespaceTerminating(v *View) (Finding, Truth) {
 	}
 	ns, known := get[*corev1.Namespace](v.world, inNamespaces, "", v.Namespace)
 	t, _ := v.refusal()
-	says := t != nil && told(refusedWords, t.Text) == "claim/namespace-terminating"
+	says := t != nil && v.told(refusedWords, t.Text) == "claim/namespace-terminating"
 	if known == Yes && ns.DeletionTimestamp == nil || known == No && !says {
 		return Finding{}, No
 	}

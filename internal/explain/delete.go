@@ -69,7 +69,7 @@ func deleteHop(v *View) Hop {
 
 // detachedSince: the provisioner's last word was that the volume is still attached, it no longer is, and the next try is to come.
 func (v *View) detachedSince(t *trouble) bool {
-	if told(deleteWords, t.Text) != "delete/still-attached" || v.taken.Sub(t.At) >= provisionerBackoff {
+	if v.told(deleteWords, t.Text) != "delete/still-attached" || v.taken.Sub(t.At) >= provisionerBackoff {
 		return false
 	}
 	all, known := v.attachments()

@@ -168,7 +168,7 @@ func detachAttacherNotRunning(v *View) (Finding, Truth) {
 func detachSays(id, why string) func(*View) (Finding, Truth) {
 	return func(v *View) (Finding, Truth) {
 		return v.firstGoing(func(at *storagev1.VolumeAttachment) (Finding, Truth) {
-			if at.Status.DetachError == nil || told(detachWords, at.Status.DetachError.Message) != id {
+			if at.Status.DetachError == nil || v.told(detachWords, at.Status.DetachError.Message) != id {
 				return Finding{}, No
 			}
 			t := detachTrouble(at)
@@ -203,7 +203,7 @@ func (v *View) detachWhy(why string, at *storagev1.VolumeAttachment) string {
 func detachRBAC(v *View) (Finding, Truth) {
 	return v.firstGoing(func(at *storagev1.VolumeAttachment) (Finding, Truth) {
 		if at.Status.DetachError != nil {
-			if told(detachWords, at.Status.DetachError.Message) != "detach/rbac" {
+			if v.told(detachWords, at.Status.DetachError.Message) != "detach/rbac" {
 				return Finding{}, No
 			}
 			t := detachTrouble(at)
@@ -233,7 +233,7 @@ func detachBusy(v *View) (Finding, Truth) {
 	return v.firstGoing(func(at *storagev1.VolumeAttachment) (Finding, Truth) {
 		e := at.Status.DetachError
 		ticket, ev := v.ticket(at)
-		if ticket == "" && (e == nil || told(detachWords, e.Message) != "detach/backend-busy") {
+		if ticket == "" && (e == nil || v.told(detachWords, e.Message) != "detach/backend-busy") {
 			return Finding{}, No
 		}
 		if e == nil {

@@ -170,12 +170,13 @@ var finalCodes = regexp.MustCompile(`code = (InvalidArgument|OutOfRange|Unimplem
 
 func excludesSuccess(text string) bool { return finalCodes.MatchString(text) }
 
-var grpcText = regexp.MustCompile(`(?s)rpc error: code = (\w+) desc = (.*)`)
-
-// grpc splits a driver's answer as gRPC prints it; the code is empty where the text holds none.
+// grpc splits a driver's answer as gRPC prints it (Status.String of google.golang.org/grpc); the code is empty where the text
+// holds none.
 func grpc(text string) (code, desc string) {
-	if m := grpcText.FindStringSubmatch(text); m != nil {
-		return m[1], m[2]
+	if _, after, ok := strings.Cut(text, "rpc error: code = "); ok {
+		if code, desc, ok := strings.Cut(after, " desc = "); ok && !strings.Contains(code, " ") {
+			return code, desc
+		}
 	}
 	return "", text
 }

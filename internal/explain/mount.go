@@ -144,7 +144,7 @@ func (v *View) startTrouble() *trouble {
 // containerTells is the cause that a container's end or the runtime tells. What it says of another folder than the volume's is
 // not the volume's fault.
 func (v *View) containerTells(t *trouble) string {
-	cause := told(containerWords, t.Text)
+	cause := v.told(containerWords, t.Text)
 	switch cause {
 	case "start/read-only", "start/full", "start/mount-broken", "publish/permission", "stage/device-unreadable":
 		if strings.Contains(t.Evidence.Field, ".state.waiting") || t.Evidence.Field == "event Failed from kubelet" {
@@ -282,7 +282,7 @@ func (v *View) tells(t *trouble) string {
 	case "stage/permission":
 		return "publish/permission"
 	case "stage/secret-missing":
-		if told(kubeletWords, t.Text) == "" {
+		if v.told(kubeletWords, t.Text) == "" {
 			return "publish/object-missing"
 		}
 	}

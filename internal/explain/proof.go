@@ -249,7 +249,7 @@ const crowdedPermille = 930
 
 // proveFull: a container that ended for want of space, on a volume that is full.
 func proveFull(v *View, n *nodeFacts, t *trouble) *blame {
-	if !v.at(HopStart) || t == nil || told(containerWords, t.Text) != "start/full" {
+	if !v.at(HopStart) || t == nil || v.told(containerWords, t.Text) != "start/full" {
 		return nil
 	}
 	what, ev := n.full(crowdedPermille)
@@ -262,7 +262,7 @@ func proveFull(v *View, n *nodeFacts, t *trouble) *blame {
 
 // provePermission: the container's user may not use the folder that the volume gives it.
 func provePermission(v *View, n *nodeFacts, t *trouble) *blame {
-	if !v.at(HopStart) || t == nil || n.publish == nil || told(containerWords, t.Text) != "publish/permission" || n.publish.Mode == "" {
+	if !v.at(HopStart) || t == nil || n.publish == nil || v.told(containerWords, t.Text) != "publish/permission" || n.publish.Mode == "" {
 		return nil
 	}
 	owner := "?"

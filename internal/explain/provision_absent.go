@@ -20,7 +20,7 @@ func pluginNotFound(v *View) (Finding, Truth) {
 	}
 	class, known := v.class()
 	t, eventsKnown := provisionError(v)
-	word := t != nil && told(provisionWords, t.Text) == "provision/plugin-not-found"
+	word := t != nil && v.told(provisionWords, t.Text) == "provision/plugin-not-found"
 	if known == Yes && class.Provisioner == noProvisioner || word && strings.Contains(t.Text, noProvisioner) {
 		return Finding{}, No // a hand-made volume must fit
 	}
@@ -146,7 +146,7 @@ func provisionerNotRunning(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	t, known := provisionError(v)
-	if t != nil && told(provisionWords, t.Text) == "provision/provisioner-not-running" {
+	if t != nil && v.told(provisionWords, t.Text) == "provision/provisioner-not-running" {
 		f := v.refused(t, fmt.Sprintf("csi-provisioner runs, and the controller of driver %s behind its socket does not answer: %s", v.Driver, driverSays(t)), v.controllerLogs()...)
 		f.Evidence = append([]Evidence{t.Evidence}, f.Evidence...)
 		return f, Yes

@@ -101,30 +101,26 @@ func requires(selector, other string) bool {
 }
 
 // Matches tells whether the object is one that the query asks for; its resource is the caller's business.
-func (q Query) Matches(o Object) bool {
-	if q.Namespace != "" && o.GetNamespace() != q.Namespace {
-		return false
+func (q Query) Matches(o Object) bool { return q.matcher()(o) }
+
+// matcher is Matches for many objects: the selectors are read once. One that cannot be read matches nothing.
+func (q Query) matcher() func(Object) bool {
+	byField, err := fields.ParseSelector(q.Fields)
+	if err != nil {
+		byField = fields.Nothing()
 	}
-	name := o.GetName()
-	if l, ok := o.(*LogExcerpt); ok {
-		name = l.Name
+	byLabel, err := labels.Parse(q.Labels)
+	if err != nil {
+		byLabel = labels.Nothing()
 	}
-	if q.Name != "" && name != q.Name {
-		return false
-	}
-	if q.Fields != "" {
-		sel, err := fields.ParseSelector(q.Fields)
-		if err != nil || !sel.Matches(fieldsOf(o)) {
-			return false
+	return func(o Object) bool {
+		name := o.GetName()
+		if l, ok := o.(*LogExcerpt); ok {
+			name = l.Name
 		}
+		return (q.Namespace == "" || o.GetNamespace() == q.Namespace) && (q.Name == "" || name == q.Name) &&
+			(byField.Empty() || byField.Matches(fieldsOf(o))) && (byLabel.Empty() || byLabel.Matches(labels.Set(o.GetLabels())))
 	}
-	if q.Labels != "" {
-		sel, err := labels.Parse(q.Labels)
-		if err != nil || !sel.Matches(labels.Set(o.GetLabels())) {
-			return false
-		}
-	}
-	return true
 }
 
 // fieldsOf gives the fields that the API server lets a list be selected by (pkg/registry/core/{pod,event} of Kubernetes).

@@ -205,9 +205,10 @@ func (s *Snapshot) Get(resource, namespace, name string) Object {
 // Select gives the objects that a query asks for, sorted by namespace and name.
 func (s *Snapshot) Select(q Query) []Object {
 	var out []Object
+	matches := q.matcher()
 	for _, gk := range s.groupKindsOf(q.Resource) {
 		for _, o := range s.index(gk).candidates(q) {
-			if q.Matches(o) {
+			if matches(o) {
 				out = append(out, o)
 			}
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/csidoctor/csidoctor/internal/nodereport"
 )
 
+const mib = 1 << 20
+
 // sparse is a device of any size of which some parts are not zero. It counts what is read of it.
 type sparse struct {
 	size  int64

@@ -9,8 +9,6 @@ import (
 	"github.com/csidoctor/csidoctor/internal/nodereport"
 )
 
-const mib = 1 << 20
-
 // The filesystems of the table, each in the smallest size that its mkfs makes.
 var tableFilesystems = []struct {
 	kind string
@@ -288,25 +286,45 @@ var states = map[string]struct {
 	},
 	"grown with its device": {
 		make: func(t *testing.T, image, kind string) nodereport.Signature {
-			dev := grown(t, image, 256*mib)      // btrfs takes no less
-			if s := inspect(dev); s.Bytes == 0 { // what stays in the cache from here on is old
-				t.Errorf("%+v", s)
-			}
-			if kind == "ext4" { // while it is mounted that needs a capability which not every root has
+			dev := grown(t, image, 256*mib) // btrfs takes no less
+			if kind == "ext4" {             // while it is mounted that needs a capability which not every root has
 				run(t, "e2fsck", "-fp", dev)
 				run(t, "resize2fs", dev)
+				return inspect(dev)
 			}
-			dir, unmount := mounted(t, dev, kind)
-			switch kind {
-			case "xfs":
+			dir, _ := mounted(t, dev, kind)
+			if s := inspect(dev); s.Bytes == 0 { // what would be in the device's cache from here on
+				t.Errorf("%+v", s)
+			}
+			if kind == "xfs" {
 				run(t, "xfs_growfs", dir)
-			case "btrfs":
+			} else {
 				run(t, "btrfs", "filesystem", "resize", "max", dir)
 			}
-			writeSynced(t, dir)
-			unmount()
+			run(t, "fsfreeze", "--freeze", dir) // from the log to its place
+			run(t, "fsfreeze", "--unfreeze", dir)
 			return inspect(dev)
 		},
-		want: func(s *nodereport.Signature, _ string) { s.State, s.Bytes = "clean", s.Bytes+256*mib },
+		want: func(s *nodereport.Signature, kind string) {
+			s.State, s.Bytes = "clean", s.Bytes+256*mib
+			if kind == "xfs" { // so that a copy of a frozen one is looked through
+				s.State = "dirty"
+			}
+		},
+	},
+	"label changed while mounted": {
+		make: func(t *testing.T, image, kind string) nodereport.Signature {
+			dev := loop(t, image)
+			dir, _ := mounted(t, dev, kind)
+			writeSynced(t, dir)
+			if s := inspect(dev); s.Label != "data" {
+				t.Errorf("%+v", s)
+			}
+			run(t, "xfs_io", "-c", "label -s live", dir)
+			s := inspect(dev)
+			s.State = "" // btrfs has just written all
+			return s
+		},
+		want: func(s *nodereport.Signature, _ string) { s.Label = "live" },
 	},
 }

@@ -124,6 +124,18 @@ func TestNodeFaults(t *testing.T) {
 		{"damaged", fails, func(_ *snapshot.Snapshot, r *nodereport.NodeReport) {
 			kernel(r, "XFS (nvme2n1): Metadata corruption detected at xfs_agi_verify+0x61/0x140 [xfs], xfs_agi block 0x2", "XFS (nvme2n1): Unmount and run xfs_repair")
 		}, "stuck", "stage/filesystem-corrupt"},
+		{"a superblock that is damaged", fails, func(_ *snapshot.Snapshot, r *nodereport.NodeReport) {
+			r.KernelLog = nil
+			device(r, "nvme2n1").Signature.Error = "the superblock's checksum is wrong"
+		}, "stuck", "stage/filesystem-corrupt"},
+		{"a device that answers with errors", fails, func(_ *snapshot.Snapshot, r *nodereport.NodeReport) {
+			r.KernelLog = nil
+			device(r, "nvme2n1").Signature.Error = "EIO"
+		}, "stuck", "stage/device-unreadable"},
+		{"features that are newer than the kernel", fails, func(_ *snapshot.Snapshot, r *nodereport.NodeReport) {
+			r.KernelLog = nil
+			device(r, "nvme2n1").Signature.Unsupported = []string{"nrext64"}
+		}, "stuck", "stage/filesystem-unsupported"},
 		{"another filesystem", fails, func(_ *snapshot.Snapshot, r *nodereport.NodeReport) {
 			kernel(r, "XFS (nvme2n1): Invalid superblock magic number")
 			device(r, "nvme2n1").Signature.Type = "btrfs"

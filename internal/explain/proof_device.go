@@ -306,10 +306,11 @@ func proveUnsupported(v *View, n *nodeFacts, t *trouble) *blame {
 		return nil
 	}
 	line := v.kernelOn(n, d, unsupported)
-	if line == nil {
+	newer := t != nil && vagueMount.in(t.Text) && d.Signature != nil && len(d.Signature.Unsupported) > 0
+	if line == nil && !newer {
 		return nil
 	}
-	b := &blame{Cause: "stage/filesystem-unsupported", Confidence: Certain, Evidence: []Evidence{n.seenLine(line), n.seenDevice(d)}}
+	b := &blame{Cause: "stage/filesystem-unsupported", Confidence: Certain, Evidence: []Evidence{n.seenDevice(d)}}
 	release, features := "", ""
 	if n.Kernel != nil {
 		release = " " + n.Kernel.Release
@@ -318,7 +319,14 @@ func proveUnsupported(v *View, n *nodeFacts, t *trouble) *blame {
 	if d.Signature != nil && len(d.Signature.Features) > 0 {
 		features = " (features: " + strings.Join(d.Signature.Features, ", ") + ")"
 	}
-	b.Why = fmt.Sprintf("The kernel%s of node %s cannot mount the filesystem on %s, the device of volume %s%s: %s", release, n.node, describe(d), v.volumeName(), features, line.Message)
+	b.Why = fmt.Sprintf("The kernel%s of node %s cannot mount the filesystem on %s, the device of volume %s%s: ", release, n.node, describe(d), v.volumeName(), features)
+	if line != nil {
+		b.Why += line.Message
+		b.Evidence = append(b.Evidence, n.seenLine(line))
+		return b
+	}
+	b.Confidence = Likely // a vendor may have taken them into an old kernel
+	b.Why += "by the versions of kernel.org it is too old for " + strings.Join(d.Signature.Unsupported, ", ")
 	return b
 }
 

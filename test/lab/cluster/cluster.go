@@ -31,7 +31,7 @@ import (
 const Node = "node-1"
 
 // Sidecars are the programs that stand between the API and a driver's controller service.
-var Sidecars = []string{"csi-provisioner", "csi-attacher", "csi-resizer"}
+var Sidecars = []string{"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter"}
 
 // Cluster is a run of the lab, seen from outside.
 type Cluster struct {
@@ -175,7 +175,8 @@ func (c *Cluster) Recover(ctx context.Context, name, rpc string) error {
 	return err
 }
 
-// AddDriver makes a driver with all that belongs to it: its CSIDriver, the classes NAME-now and NAME-wait, and those of the Sidecars.
+// AddDriver makes a driver with all that belongs to it: its CSIDriver, the classes NAME-now and NAME-wait, the snapshot
+// class NAME, and those of the Sidecars.
 func (c *Cluster) AddDriver(ctx context.Context, name string, config driver.Config, sidecars ...string) error {
 	if err := c.PutDriver(ctx, name, config); err != nil {
 		return err
@@ -210,6 +211,12 @@ metadata: {name: NAME-wait}
 provisioner: NAME
 volumeBindingMode: WaitForFirstConsumer
 allowVolumeExpansion: true
+---
+apiVersion: snapshot.storage.k8s.io/v1
+kind: VolumeSnapshotClass
+metadata: {name: NAME}
+driver: NAME
+deletionPolicy: Delete
 `
 
 // Kubectl runs the cluster's own kubectl as its administrator, with that standard input.

@@ -140,6 +140,10 @@ func (s *supervisor) boot(ctx context.Context) error {
 	if err := until(ctx, "the API server", kubectl("get", "--raw", "/readyz")); err != nil {
 		return err
 	}
+	// The snapshots' kinds are there as on many clusters, before and without the controller that works on them.
+	if err := kubectl("create", "-f", filepath.Join(s.bin, "crd"))(); err != nil {
+		return err
+	}
 	for _, name := range []string{"kube-controller-manager", "kube-scheduler"} {
 		if err := s.start(name); err != nil {
 			return err

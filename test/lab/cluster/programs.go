@@ -35,6 +35,8 @@ func (s *supervisor) command(name string) ([]string, error) {
 	case "kubelet":
 		return []string{filepath.Join(s.bin, name), "--config=" + file("kubelet.yaml"), "--kubeconfig=" + file("kubelet.kubeconfig"),
 			"--hostname-override=" + Node, "--root-dir=" + KubeletRoot, "--v=3"}, nil
+	case "snapshot-controller":
+		return []string{filepath.Join(s.bin, name), "--kubeconfig=" + s.Kubeconfig(), "--leader-election", "--leader-election-namespace=kube-system"}, nil
 	case "driver":
 		return []string{file("bin/lab"), "driver", s.Dir}, nil
 	}

@@ -40,9 +40,6 @@ func (p *plugin) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*c
 			return nil, status.Errorf(codes.InvalidArgument, "unknown parameter %q", key)
 		}
 	}
-	if r.VolumeContentSource != nil {
-		return nil, status.Error(codes.InvalidArgument, "volumes are always made empty")
-	}
 	if err := checkModes(r.VolumeCapabilities); err != nil {
 		return nil, err
 	}
@@ -64,11 +61,20 @@ func (p *plugin) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*c
 		if free := p.free(); size > free {
 			return nil, status.Errorf(codes.ResourceExhausted, "%d bytes asked, %d free", size, free)
 		}
+		source, err := p.source(r.VolumeContentSource, size)
+		if err != nil {
+			return nil, err
+		}
+		if source != "" {
+			if err := copyImage(source, p.image(volume)); err != nil {
+				return nil, status.Error(codes.Internal, err.Error())
+			}
+		}
 		if err := makeImage(p.image(volume), size); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
 	}
-	v := &csi.Volume{VolumeId: volume, CapacityBytes: size}
+	v := &csi.Volume{VolumeId: volume, CapacityBytes: size, ContentSource: r.VolumeContentSource}
 	if len(topology) > 0 {
 		v.AccessibleTopology = []*csi.Topology{{Segments: topology}}
 	}
@@ -151,6 +157,9 @@ func (p *plugin) ControllerGetCapabilities(context.Context, *csi.ControllerGetCa
 		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
 		csi.ControllerServiceCapability_RPC_GET_CAPACITY,
 		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+		csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
+		csi.ControllerServiceCapability_RPC_CLONE_VOLUME,
 	} {
 		if !p.lacks(c.String()) {
 			answer.Capabilities = append(answer.Capabilities, &csi.ControllerServiceCapability{
@@ -232,8 +241,9 @@ func sizeOf(r *csi.CapacityRange) int64 {
 	return (size + mib - 1) / mib * mib
 }
 
+// makeImage makes the file, or makes it as large as that.
 func makeImage(path string, size int64) error {
-	f, err := os.Create(path)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // A Fault is what an RPC does in place of its work, until it is taken back.
@@ -22,7 +23,7 @@ type Fault struct {
 	Mode   string `json:"mode"`             // fail, hang (until the caller gives up or the fault is taken back) or lie (succeed without doing it)
 	Code   string `json:"code,omitempty"`   // of fail, as gRPC writes it: Internal, ResourceExhausted, ...
 	Text   string `json:"text,omitempty"`   // of fail
-	Volume string `json:"volume,omitempty"` // only for this volume: its handle, the name asked of CreateVolume, or the claim's name; empty: for all
+	Volume string `json:"volume,omitempty"` // only for this volume: its handle (of CreateSnapshot, the source's), the name asked of CreateVolume, or the claim's name; empty: for all
 
 	code codes.Code
 	over chan struct{} // closed when the fault is taken back
@@ -80,8 +81,11 @@ func volumeNames(req any) (names []string) {
 	if r, ok := req.(interface{ GetVolumeId() string }); ok {
 		names = append(names, r.GetVolumeId())
 	}
-	if r, ok := req.(*csi.CreateVolumeRequest); ok {
+	switch r := req.(type) {
+	case *csi.CreateVolumeRequest:
 		names = append(names, r.Name, handle(r.Name), r.Parameters["csi.storage.k8s.io/pvc/name"])
+	case *csi.CreateSnapshotRequest:
+		names = append(names, r.SourceVolumeId)
 	}
 	return names
 }
@@ -91,6 +95,9 @@ func lie(method string, req any) (any, error) {
 	switch r := req.(type) {
 	case *csi.CreateVolumeRequest:
 		return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: handle(r.Name), CapacityBytes: r.GetCapacityRange().GetRequiredBytes()}}, nil
+	case *csi.CreateSnapshotRequest:
+		return &csi.CreateSnapshotResponse{Snapshot: &csi.Snapshot{
+			SnapshotId: snapshotID(r.Name), SourceVolumeId: r.SourceVolumeId, CreationTime: timestamppb.Now(), ReadyToUse: true}}, nil
 	case *csi.ControllerPublishVolumeRequest:
 		return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{deviceKey: "/dev/disk/by-id/" + r.VolumeId}}, nil
 	case *csi.ControllerExpandVolumeRequest:

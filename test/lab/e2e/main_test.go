@@ -41,7 +41,7 @@ func run(m *testing.M) int {
 		}
 	}
 	// Parallel tests here wait for the cluster, not for a processor. -parallel on the command line still decides.
-	flag.Set("test.parallel", "32")
+	flag.Set("test.parallel", "64")
 	return m.Run()
 }
 

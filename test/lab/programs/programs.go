@@ -19,9 +19,10 @@ var modules = []struct {
 	folder string
 	tags   string
 	rename [2]string
+	data   [3]string // of a module that the tools need: these files, into this folder
 }{
 	{folder: "k8s", rename: [2]string{"server", "etcd"}}, // etcd's program is the package .../server/v3
-	{folder: "csi"},
+	{folder: "csi", data: [3]string{"github.com/kubernetes-csi/external-snapshotter/client/v8", "config/crd/snapshot.storage.k8s.io_*.yaml", "crd"}},
 	{folder: "containerd", tags: "no_btrfs,no_devmapper"},
 }
 
@@ -67,6 +68,11 @@ func Build(ctx context.Context, source, cache string, log io.Writer) (string, er
 		if err := build.Run(); err != nil {
 			return "", fmt.Errorf("build %s: %w", m.folder, err)
 		}
+		if m.data[0] != "" {
+			if err := copyData(ctx, filepath.Join(source, m.folder), m.data[0], m.data[1], filepath.Join(part, m.data[2])); err != nil {
+				return "", err
+			}
+		}
 		if m.rename[0] != "" {
 			if err := os.Rename(filepath.Join(part, m.rename[0]), filepath.Join(part, m.rename[1])); err != nil {
 				return "", err
@@ -74,6 +80,31 @@ func Build(ctx context.Context, source, cache string, log io.Writer) (string, er
 		}
 	}
 	return bin, os.Rename(part, bin)
+}
+
+// copyData copies files of a module that folder's module needs.
+func copyData(ctx context.Context, folder, module, pattern, to string) error {
+	dir, err := command(ctx, folder, "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return fmt.Errorf("go list -m %s in %s: %w", module, folder, err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), pattern))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("%s has no %s: %v", module, pattern, err)
+	}
+	if err := os.Mkdir(to, 0o755); err != nil {
+		return err
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(f)), b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // version is a hash over all that decides what is built.

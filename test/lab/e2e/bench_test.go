@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/csidoctor/csidoctor/test/lab/cluster"
+	"github.com/csidoctor/csidoctor/test/lab/driver"
+)
+
+// bench is one fault's place in the cluster.
+type bench struct {
+	*cluster.Cluster
+	*watcher
+	t      *testing.T
+	ns     string
+	driver string
+}
+
+// ask runs csidoctor. The kubeconfig is given to every question, for the commands in the answer carry it.
+func (b *bench) ask(question string, flags ...string) (a answer) {
+	b.t.Helper()
+	args := slices.Concat(strings.Fields(question), []string{"-n", b.ns, "-o", "json", "--kubeconfig", b.Kubeconfig()}, flags)
+	var errs bytes.Buffer
+	cmd := exec.CommandContext(b.t.Context(), csidoctor, args...)
+	cmd.Stderr = &errs
+	var err error
+	a.text, err = cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		a.exit = exit.ExitCode()
+	}
+	if json.Unmarshal(a.text, &a) != nil {
+		b.t.Fatalf("csidoctor %s: %v: %s%s", strings.Join(args, " "), err, a.text, errs.Bytes())
+	}
+	return a
+}
+
+// dump saves what kubectl prints of all kinds into a folder.
+func (b *bench) dump() string {
+	b.t.Helper()
+	dir := b.t.ArtifactDir()
+	kinds := strings.Fields(kubectl(b.t, b.Cluster, "", "api-resources", "--verbs=list", "-o", "name"))
+	all := kubectl(b.t, b.Cluster, "", "get", strings.Join(kinds, ","), "-A", "-o", "yaml")
+	dir = filepath.Join(dir, "dump")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(all), 0o644)); err != nil {
+		b.t.Fatal(err)
+	}
+	return dir
+}
+
+func (b *bench) create(objects ...string) {
+	b.t.Helper()
+	kubectl(b.t, b.Cluster, strings.ReplaceAll(strings.Join(objects, "\n---\n"), "NAME", b.driver), "create", "-n", b.ns, "-f", "-")
+}
+
+func (b *bench) inject(rpc string, f driver.Fault) {
+	b.t.Helper()
+	if err := b.Inject(b.t.Context(), b.driver, rpc, f); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) put(c driver.Config) {
+	b.t.Helper()
+	if err := b.PutDriver(b.t.Context(), b.driver, c); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) change(c driver.Config) {
+	b.t.Helper()
+	if err := b.ChangeDriver(b.t.Context(), b.driver, c); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// stop ends a sidecar that has worked: it has had its lease.
+func (b *bench) stop(sidecar, lease string) {
+	b.t.Helper()
+	b.until(sidecar+" holds its lease", func(all objects) bool {
+		return slices.ContainsFunc(all.named("Lease", "kube-system", leaseName(lease)), func(o object) bool { return o.Spec.HolderIdentity != "" })
+	})
+	if err := b.StopProcess(b.t.Context(), sidecar+"@"+b.driver); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// leaseName is the name of a lease as the sidecars write it.
+func leaseName(name string) string { return strings.ReplaceAll(name, ".", "-") }
+
+func (b *bench) leaseStale(name string) {
+	b.t.Helper()
+	name = leaseName(name)
+	b.until("the lease "+name+" is stale", func(all objects) bool {
+		return slices.ContainsFunc(all.named("Lease", "kube-system", name), func(o object) bool {
+			return time.Since(o.Spec.RenewTime) > time.Duration(o.Spec.LeaseDurationSeconds)*time.Second
+		})
+	})
+}
+
+func (b *bench) podReady(name string) {
+	b.t.Helper()
+	b.until("the pod "+name+" is ready", func(all objects) bool {
+		return slices.ContainsFunc(all.named("Pod", b.ns, name), func(o object) bool {
+			return slices.Contains(o.Status.Conditions, condition{"Ready", "True"})
+		})
+	})
+}
+
+func (b *bench) bound(claim string) {
+	b.t.Helper()
+	b.status("PersistentVolumeClaim", claim, "is bound", func(o object) bool { return o.Status.Phase == "Bound" })
+}
+
+// grow asks for that size of a claim.
+func (b *bench) grow(claim, size string) {
+	b.t.Helper()
+	b.kubectl("patch", "pvc", claim, "-p", `{"spec": {"resources": {"requests": {"storage": "`+size+`"}}}}`)
+}
+
+// grown waits until the expansion of the claim stands so.
+func (b *bench) grown(claim, status string) {
+	b.t.Helper()
+	b.status("PersistentVolumeClaim", claim, "is in "+status, func(o object) bool { return o.Status.AllocatedResourceStatuses["storage"] == status })
+}
+
+func (b *bench) kubectl(args ...string) string {
+	b.t.Helper()
+	return kubectl(b.t, b.Cluster, "", append([]string{"-n", b.ns}, args...)...)
+}
+
+// status waits until the object of that name is so.
+func (b *bench) status(kind, name, what string, is func(object) bool) {
+	b.t.Helper()
+	b.until(kind+"/"+name+" "+what, func(all objects) bool {
+		found := append(all.named(kind, b.ns, name), all.named(kind, "", name)...)
+		return slices.ContainsFunc(found, func(o object) bool { return o.Metadata.Name == name && is(o) })
+	})
+}
+
+// event waits until the object has so many events of that reason with that text.
+func (b *bench) event(object, reason, text string, count int) {
+	b.t.Helper()
+	b.until(object+" has events of "+reason+" with "+text, func(all objects) bool {
+		n := 0
+		for _, o := range all.named("Event", b.ns, "") {
+			if o.InvolvedObject.Kind+"/"+o.InvolvedObject.Name == object && o.Reason == reason && strings.Contains(o.Message, text) {
+				n += o.times()
+			}
+		}
+		return n >= count
+	})
+}
+
+func (b *bench) until(what string, holds func(objects) bool) {
+	b.t.Helper()
+	end := time.After(4 * time.Minute)
+	for {
+		all, next := b.now()
+		if holds(all) {
+			return
+		}
+		select {
+		case <-next:
+		case <-end:
+			b.t.Fatalf("it never came that %s", what)
+		case <-b.t.Context().Done():
+			b.t.FailNow()
+		}
+	}
+}
+
+func (b *bench) find(object string) object {
+	b.t.Helper()
+	kind, name, _ := strings.Cut(object, "/")
+	for _, ns := range []string{b.ns, ""} {
+		if found := b.objects().named(kind, ns, name); len(found) > 0 {
+			return found[0]
+		}
+	}
+	b.t.Fatalf("no %s", object)
+	panic("unreachable")
+}
+
+func registered(driver string) func(objects) bool {
+	return func(all objects) bool {
+		return slices.ContainsFunc(all.named("CSINode", "", cluster.Node), func(o object) bool {
+			return slices.Contains(o.Spec.Drivers, csiNodeDriver{driver})
+		})
+	}
+}

@@ -1,5 +1,5 @@
-// Package cluster runs a real Kubernetes cluster of one node on loopback: etcd, API server, controllers, scheduler, kubelet, containerd,
-// CSI sidecars and the test driver.
+// Package cluster runs a real Kubernetes cluster on loopback: etcd, API server, controllers, scheduler, kubelet, containerd, CSI sidecars and
+// the test driver. It has one node, and more when they are asked for.
 //
 // All of it lives below one unshare with a process and a mount namespace of its own. Whatever ends that, the kernel ends every process,
 // takes away every mount, and with the last user of each loop device the device.
@@ -27,8 +27,11 @@ import (
 	"github.com/csidoctor/csidoctor/test/lab/driver"
 )
 
-// Node is the one node's name.
+// Node is the first node. It is there in every run.
 const Node = "node-1"
+
+// MoreNodes can be added. Each has a kubelet, a containerd and node plugins, in a mount namespace of its own.
+var MoreNodes = []string{"node-2", "node-3", "node-4"}
 
 // Sidecars are the programs that stand between the API and a driver's controller service.
 var Sidecars = []string{"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter"}
@@ -89,7 +92,7 @@ func (c *Cluster) Start(ctx context.Context, bin string, attached bool) error {
 		return err
 	}
 	for {
-		answer, err := c.call(ctx, "lab.sock", http.MethodGet, "/ready", nil)
+		answer, err := c.call(ctx, c.socket(), http.MethodGet, "/ready", nil)
 		if err == nil {
 			return nil
 		}
@@ -134,30 +137,43 @@ func (c *Cluster) Stop() error {
 
 // StartProcess and StopProcess act on one program of the cluster: kubelet, kube-scheduler, ..., or csi-attacher@DRIVER.
 func (c *Cluster) StartProcess(ctx context.Context, name string) error {
-	_, err := c.call(ctx, "lab.sock", http.MethodPut, "/processes/"+name, nil)
+	_, err := c.call(ctx, c.socket(), http.MethodPut, "/processes/"+name, nil)
 	return err
 }
 
 func (c *Cluster) StopProcess(ctx context.Context, name string) error {
-	_, err := c.call(ctx, "lab.sock", http.MethodDelete, "/processes/"+name, nil)
+	_, err := c.call(ctx, c.socket(), http.MethodDelete, "/processes/"+name, nil)
+	return err
+}
+
+// AddNode makes one of MoreNodes, with the default driver on it, and waits until it is ready. Raw block volumes do not work there.
+func (c *Cluster) AddNode(ctx context.Context, node string) error {
+	_, err := c.call(ctx, c.socket(), http.MethodPut, "/nodes/"+node, nil)
 	return err
 }
 
 // PutDriver makes a driver, or sets all of its config.
 func (c *Cluster) PutDriver(ctx context.Context, name string, config driver.Config) error {
-	_, err := c.call(ctx, "driver.sock", http.MethodPut, "/drivers/"+name, config)
+	_, err := c.call(ctx, c.DriverSocket(Node), http.MethodPut, "/drivers/"+name, config)
+	return err
+}
+
+// PutNodePlugin makes the node plugin of a driver on one of MoreNodes, or sets all of its config. Its controller is where PutDriver made it.
+func (c *Cluster) PutNodePlugin(ctx context.Context, node, name string, config driver.Config) error {
+	config.Controller = driver.Absent
+	_, err := c.call(ctx, c.DriverSocket(node), http.MethodPut, "/drivers/"+name, config)
 	return err
 }
 
 // ChangeDriver changes those fields of a driver's config that are not empty.
 func (c *Cluster) ChangeDriver(ctx context.Context, name string, fields driver.Config) error {
-	_, err := c.call(ctx, "driver.sock", http.MethodPatch, "/drivers/"+name, fields)
+	_, err := c.call(ctx, c.DriverSocket(Node), http.MethodPatch, "/drivers/"+name, fields)
 	return err
 }
 
 // Driver tells how a driver stands.
 func (c *Cluster) Driver(ctx context.Context, name string) (state driver.State, err error) {
-	answer, err := c.call(ctx, "driver.sock", http.MethodGet, "/drivers/"+name, nil)
+	answer, err := c.call(ctx, c.DriverSocket(Node), http.MethodGet, "/drivers/"+name, nil)
 	if err == nil {
 		err = json.Unmarshal(answer, &state)
 	}
@@ -166,12 +182,12 @@ func (c *Cluster) Driver(ctx context.Context, name string) (state driver.State, 
 
 // Inject puts a fault in the place of a driver's RPC; Recover takes it back.
 func (c *Cluster) Inject(ctx context.Context, name, rpc string, fault driver.Fault) error {
-	_, err := c.call(ctx, "driver.sock", http.MethodPut, "/drivers/"+name+"/faults/"+rpc, fault)
+	_, err := c.call(ctx, c.DriverSocket(Node), http.MethodPut, "/drivers/"+name+"/faults/"+rpc, fault)
 	return err
 }
 
 func (c *Cluster) Recover(ctx context.Context, name, rpc string) error {
-	_, err := c.call(ctx, "driver.sock", http.MethodDelete, "/drivers/"+name+"/faults/"+rpc, nil)
+	_, err := c.call(ctx, c.DriverSocket(Node), http.MethodDelete, "/drivers/"+name+"/faults/"+rpc, nil)
 	return err
 }
 
@@ -231,13 +247,13 @@ func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (st
 	return out.String(), nil
 }
 
-// call sends a request to one of the run's sockets. The error of a refused one carries the answer.
+// call sends a request to a socket. The error of a refused one carries the answer.
 func (c *Cluster) call(ctx context.Context, socket, method, path string, body any) ([]byte, error) {
 	var dialer net.Dialer
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", filepath.Join(c.Dir, socket))
+			return dialer.DialContext(ctx, "unix", socket)
 		},
 	}}
 	b, err := json.Marshal(body)
@@ -261,6 +277,7 @@ func (c *Cluster) call(ctx context.Context, socket, method, path string, body an
 }
 
 func (c *Cluster) pidFile() string { return filepath.Join(c.Dir, "pid") }
+func (c *Cluster) socket() string  { return filepath.Join(c.Dir, "lab.sock") }
 
 // lock takes the run's lock, or fails at once where a process of the run is alive.
 func (c *Cluster) lock() (*os.File, error) {
@@ -294,45 +311,4 @@ func (c *Cluster) install() (string, error) {
 	}
 	_, err = io.Copy(to, from)
 	return self, errors.Join(err, to.Close(), os.Symlink("../bin/lab", filepath.Join(c.Dir, "kubelet-bin/losetup")))
-}
-
-// removeDead removes the folders and cgroups of runs of which no process is left.
-func removeDead(runs string) error {
-	dirs, err := os.ReadDir(runs)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	for _, d := range dirs {
-		c := &Cluster{Dir: filepath.Join(runs, d.Name())}
-		lock, err := c.lock()
-		if err != nil {
-			continue
-		}
-		err = errors.Join(c.removeCgroups(), os.RemoveAll(c.Dir))
-		lock.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeCgroups removes those of the run's containers, which containerd puts into one folder for all that it ever runs.
-func (c *Cluster) removeCgroups() (failed error) {
-	containers, err := filepath.Glob(filepath.Join(c.Dir, "containerd/root/io.containerd.grpc.v1.cri/*/*"))
-	if err != nil {
-		return err
-	}
-	for _, container := range containers {
-		for _, hierarchy := range []string{"", "*/"} { // v2 has one, v1 one for each controller
-			cgroups, err := filepath.Glob("/sys/fs/cgroup/" + hierarchy + "k8s.io/" + filepath.Base(container))
-			if err != nil {
-				return err
-			}
-			for _, cgroup := range cgroups {
-				failed = errors.Join(failed, os.Remove(cgroup))
-			}
-		}
-	}
-	return failed
 }

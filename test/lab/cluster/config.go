@@ -22,31 +22,56 @@ const KubeletRoot = "/var/lib/kubelet"
 // Topology is where the node is, for drivers that know one.
 var Topology = map[string]string{"lab.csidoctor.dev/zone": "zone-a"}
 
-// DriverServer is what the process "driver" serves.
-func (c *Cluster) DriverServer() *driver.Server {
-	return &driver.Server{Node: Node, State: filepath.Join(c.Dir, "volumes"), KubeletRoot: KubeletRoot, Sockets: filepath.Join(c.Dir, "csi")}
+// DriverServer is what the process "driver" of a node serves.
+func (c *Cluster) DriverServer(node string) *driver.Server {
+	return &driver.Server{Node: node, Nodes: append([]string{Node}, MoreNodes...), State: filepath.Join(c.Dir, "volumes"),
+		KubeletRoot: KubeletRoot, Sockets: filepath.Join(c.nodeDir(node), "csi")}
+}
+
+// DriverSocket is where it is controlled.
+func (c *Cluster) DriverSocket(node string) string {
+	return filepath.Join(c.nodeDir(node), "driver.sock")
 }
 
 // configure writes the files that the programs read.
 func (s *supervisor) configure() error {
+	nodes := append([]string{Node}, MoreNodes...)
+	ports := []string{"etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+	for _, node := range nodes {
+		ports = append(ports, at("kubelet", node))
+	}
 	var err error
-	if s.ports, err = freePorts("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"); err != nil {
+	if s.ports, err = freePorts(ports...); err != nil {
 		return err
 	}
-	admin, node := rand.Text(), rand.Text()
 	key, err := serviceAccountKey()
 	if err != nil {
 		return err
 	}
+	token := rand.Text()
+	tokens := token + ",admin,admin,system:masters\n"
 	files := map[string]string{
-		"sa.key":             key,
-		"tokens.csv":         fmt.Sprintf("%s,admin,admin,system:masters\n%s,system:node:%s,%[3]s,system:nodes\n", admin, node, Node),
-		"kubeconfig":         fmt.Sprintf(kubeconfig, s.ports["kube-apiserver"], s.Dir, admin),
-		"kubelet.kubeconfig": fmt.Sprintf(kubeconfig, s.ports["kube-apiserver"], s.Dir, node),
-		"containerd.toml":    strings.ReplaceAll(containerdConfig, "DIR", s.Dir),
-		"kubelet.yaml":       strings.NewReplacer("DIR", s.Dir, "PORT", fmt.Sprint(s.ports["kubelet"])).Replace(kubeletConfig),
-		"cni/10-lo.conflist": `{"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": "loopback"}]}`,
+		"sa.key":     key,
+		"kubeconfig": fmt.Sprintf(kubeconfig, s.ports["kube-apiserver"], s.Dir, token),
 	}
+	for _, node := range nodes {
+		dir := s.nodeDir(node)
+		in, err := filepath.Rel(s.Dir, dir)
+		if err != nil {
+			return err
+		}
+		token := rand.Text()
+		tokens += fmt.Sprintf("%s,system:node:%s,%[2]s,system:nodes\n", token, node)
+		for name, text := range map[string]string{
+			"kubelet.kubeconfig": fmt.Sprintf(kubeconfig, s.ports["kube-apiserver"], s.Dir, token),
+			"containerd.toml":    strings.ReplaceAll(containerdConfig, "DIR", dir),
+			"kubelet.yaml":       strings.NewReplacer("DIR", dir, "PORT", fmt.Sprint(s.ports[at("kubelet", node)])).Replace(kubeletConfig),
+			"cni/10-lo.conflist": `{"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": "loopback"}]}`,
+		} {
+			files[filepath.Join(in, name)] = text
+		}
+	}
+	files["tokens.csv"] = tokens
 	for name, text := range files {
 		path := filepath.Join(s.Dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {

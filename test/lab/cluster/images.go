@@ -14,17 +14,25 @@ import (
 	"runtime"
 )
 
-// importImages makes the two images that pods of the lab use, for there is no registry.
-func (s *supervisor) importImages(ctx context.Context) error {
-	archive := filepath.Join(s.Dir, "images.tar")
-	if err := writeImages(archive, map[string][]string{
+func (s *supervisor) archive() string { return filepath.Join(s.Dir, "images.tar") }
+
+// writeImages makes the two images that pods of the lab use, for there is no registry.
+func (s *supervisor) writeImages() error {
+	return writeImages(s.archive(), map[string][]string{
 		"lab.local/pause:1": {"sleep", "100000000"},
 		"lab.local/app:1":   {"sh", "-c", "trap exit TERM; sleep 100000000 & wait"}, // sleep alone, as process 1, would ignore the signal
-	}); err != nil {
+	})
+}
+
+func (s *supervisor) importImages(ctx context.Context, node string) error {
+	s.mu.Lock()
+	enter, err := s.enter(node)
+	s.mu.Unlock()
+	if err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, filepath.Join(s.bin, "ctr"), "-a", "/run/containerd/containerd.sock", "-n", "k8s.io", "images", "import", archive).CombinedOutput()
-	if err != nil {
+	args := append(enter, filepath.Join(s.bin, "ctr"), "-a", "/run/containerd/containerd.sock", "-n", "k8s.io", "images", "import", s.archive())
+	if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
 		return fmt.Errorf("import images: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,14 +31,14 @@ func Inside(dir, bin string) error {
 	if os.Getpid() == 1 {
 		return reap()
 	}
-	if err := mounts(dir); err != nil {
+	if err := errors.Join(share(), mounts(dir), hosts(dir)); err != nil {
 		return err
 	}
 	s := &supervisor{Cluster: Cluster{Dir: dir}, bin: bin, running: map[string]*process{}, loops: map[string]*os.File{}, ready: make(chan struct{})}
 	if err := s.configure(); err != nil {
 		return err
 	}
-	l, err := net.Listen("unix", filepath.Join(dir, "lab.sock"))
+	l, err := net.Listen("unix", s.socket())
 	if err != nil {
 		return err
 	}
@@ -64,47 +65,6 @@ func reap() error {
 			return fmt.Errorf("supervisor ended: %v %v", status, err)
 		}
 	}
-}
-
-// mounts puts the run's own folders where programs have fixed paths.
-func mounts(dir string) error {
-	mount := func(source, target, fs string, flags uintptr) error {
-		if err := unix.Mount(source, target, fs, flags, ""); err != nil {
-			return fmt.Errorf("mount %s on %s: %w", source, target, err)
-		}
-		return nil
-	}
-	if err := mount("", "/", "", unix.MS_REC|unix.MS_SHARED); err != nil { // as systemd has it on a node
-		return err
-	}
-	if err := mount("tmpfs", "/run", "tmpfs", 0); err != nil {
-		return err
-	}
-	hosts, err := os.ReadFile("/etc/hosts")
-	if err != nil {
-		return err
-	}
-	// The API server reaches kubelet by the node's name.
-	if err := os.WriteFile(filepath.Join(dir, "hosts"), fmt.Appendf(nil, "127.0.0.1 %s\n%s", Node, hosts), 0o644); err != nil {
-		return err
-	}
-	if err := mount(filepath.Join(dir, "hosts"), "/etc/hosts", "", unix.MS_BIND); err != nil {
-		return err
-	}
-	for source, target := range map[string]string{"kubelet": KubeletRoot, "logs": "/var/log"} {
-		source = filepath.Join(dir, source)
-		if err := errors.Join(os.MkdirAll(source, 0o755), os.MkdirAll(target, 0o755)); err != nil {
-			return err
-		}
-		if err := mount(source, target, "", unix.MS_BIND); err != nil {
-			return err
-		}
-		// Out of the root's peer group and into one of its own, or every mount below it would be seen below the run's folder too.
-		if err := errors.Join(mount("", target, "", unix.MS_PRIVATE), mount("", target, "", unix.MS_SHARED)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // supervisor starts and stops the programs, and holds what must not outlive them.
@@ -149,23 +109,19 @@ func (s *supervisor) boot(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := until(ctx, "containerd", func() error { return s.importImages(ctx) }); err != nil {
+	if err := s.writeImages(); err != nil {
 		return err
 	}
-	if err := s.start("kubelet"); err != nil {
+	if err := s.startKubelet(ctx, Node); err != nil {
 		return err
 	}
 	if err := until(ctx, "the driver", func() error { return s.AddDriver(ctx, DefaultDriver, driver.Config{Topology: Topology}, Sidecars...) }); err != nil {
 		return err
 	}
-	if err := until(ctx, "the node", kubectl("wait", "--for=condition=Ready", "node/"+Node, "--timeout=1s")); err != nil {
+	if err := s.nodeReady(ctx, Node); err != nil {
 		return err
 	}
-	if err := until(ctx, "the default service account", kubectl("get", "serviceaccount/default")); err != nil {
-		return err
-	}
-	return until(ctx, "the driver's registration", kubectl("wait", "csinode/"+Node, "--timeout=1s",
-		"--for=jsonpath={.spec.drivers[0].name}="+DefaultDriver))
+	return until(ctx, "the default service account", kubectl("get", "serviceaccount/default"))
 }
 
 func until(ctx context.Context, what string, done func() error) error {
@@ -187,6 +143,7 @@ func until(ctx context.Context, what string, done func() error) error {
 //	GET /ready                     answers when boot has ended
 //	GET /processes                 the names of what runs
 //	PUT|DELETE /processes/NAME     start, stop
+//	PUT /nodes/NAME                one more node
 //	PUT /loops?file=, DELETE /loops?device=   hold a loop device, let it go: for the losetup of kubelet
 func (s *supervisor) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -212,6 +169,7 @@ func (s *supervisor) handler() http.Handler {
 	})
 	handle("PUT /processes/{name}", func(r *http.Request) (any, error) { return nil, s.start(r.PathValue("name")) })
 	handle("DELETE /processes/{name}", func(r *http.Request) (any, error) { return nil, s.stop(r.PathValue("name")) })
+	handle("PUT /nodes/{name}", func(r *http.Request) (any, error) { return nil, s.addNode(r.Context(), r.PathValue("name")) })
 	handle("PUT /loops", func(r *http.Request) (any, error) {
 		device, err := loop.Attach(r.FormValue("file"))
 		if err != nil {
@@ -302,6 +260,6 @@ func Losetup(args []string) error {
 }
 
 func (c *Cluster) loops(method, key, value string) error {
-	_, err := c.call(context.Background(), "lab.sock", method, "/loops?"+url.Values{key: {value}}.Encode(), nil)
+	_, err := c.call(context.Background(), c.socket(), method, "/loops?"+url.Values{key: {value}}.Encode(), nil)
 	return err
 }

@@ -30,21 +30,20 @@ func (s *supervisor) command(name string) ([]string, error) {
 		}, nil
 	case "kube-scheduler":
 		return []string{filepath.Join(s.bin, name), "--kubeconfig=" + s.Kubeconfig(), port("secure-port", name), "--bind-address=127.0.0.1"}, nil
-	case "containerd":
-		return []string{filepath.Join(s.bin, name), "-c", file("containerd.toml")}, nil
-	case "kubelet":
-		return []string{filepath.Join(s.bin, name), "--config=" + file("kubelet.yaml"), "--kubeconfig=" + file("kubelet.kubeconfig"),
-			"--hostname-override=" + Node, "--root-dir=" + KubeletRoot, "--v=3"}, nil
 	case "snapshot-controller":
 		return []string{filepath.Join(s.bin, name), "--kubeconfig=" + s.Kubeconfig(), "--leader-election", "--leader-election-namespace=kube-system"}, nil
-	case "driver":
-		return []string{file("bin/lab"), "driver", s.Dir}, nil
 	}
-	program, driver, ok := strings.Cut(name, "@")
-	if !ok || !slices.Contains(Sidecars, program) {
+	program, of, ok := strings.Cut(name, "@")
+	if !ok {
+		of = Node
+	}
+	if of == Node || slices.Contains(MoreNodes, of) {
+		return s.nodeCommand(program, of)
+	}
+	if !slices.Contains(Sidecars, program) {
 		return nil, fmt.Errorf("no program %q", name)
 	}
-	args := []string{filepath.Join(s.bin, program), "--csi-address=" + s.DriverServer().ControllerSocket(driver), "--kubeconfig=" + s.Kubeconfig(),
+	args := []string{filepath.Join(s.bin, program), "--csi-address=" + s.DriverServer(Node).ControllerSocket(of), "--kubeconfig=" + s.Kubeconfig(),
 		"--leader-election", "--leader-election-namespace=kube-system"}
 	if program == "csi-provisioner" {
 		args = append(args, "--extra-create-metadata")

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -84,8 +85,8 @@ func (p *plugin) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*c
 func (p *plugin) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.attached[r.VolumeId]; ok {
-		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s", r.VolumeId, nodeID(p.Node))
+	if a, ok := p.attached[r.VolumeId]; ok {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s", r.VolumeId, nodeID(a.node))
 	}
 	if err := os.Remove(p.image(r.VolumeId)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, status.Error(codes.Internal, err.Error())
@@ -94,10 +95,11 @@ func (p *plugin) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (*c
 }
 
 func (p *plugin) ControllerPublishVolume(_ context.Context, r *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
-	if r.NodeId != nodeID(p.Node) {
+	i := slices.IndexFunc(p.Nodes, func(node string) bool { return nodeID(node) == r.NodeId })
+	if i < 0 {
 		return nil, status.Errorf(codes.NotFound, "node %s not found", r.NodeId)
 	}
-	device, err := p.attach(r.VolumeId)
+	device, err := p.attach(r.VolumeId, p.Nodes[i])
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +107,7 @@ func (p *plugin) ControllerPublishVolume(_ context.Context, r *csi.ControllerPub
 }
 
 func (p *plugin) ControllerUnpublishVolume(_ context.Context, r *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
-	p.detach(r.VolumeId)
+	p.detach(r.VolumeId, r.NodeId)
 	return &csi.ControllerUnpublishVolumeResponse{}, nil
 }
 
@@ -123,8 +125,8 @@ func (p *plugin) ControllerExpandVolume(_ context.Context, r *csi.ControllerExpa
 	if err := os.Truncate(p.image(r.VolumeId), size); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
-	if device, ok := p.attached[r.VolumeId]; ok {
-		if err := loop.Grow(device); err != nil {
+	if a, ok := p.attached[r.VolumeId]; ok {
+		if err := loop.Grow(a.File); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
 	}
@@ -170,14 +172,22 @@ func (p *plugin) ControllerGetCapabilities(context.Context, *csi.ControllerGetCa
 }
 
 // attach gives the node the volume, and returns its device.
-func (p *plugin) attach(volume string) (string, error) {
+func (p *plugin) attach(volume, node string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if device, ok := p.attached[volume]; ok {
-		return device.Name(), nil
+	if a, ok := p.attached[volume]; ok && a.node != node {
+		return "", status.Errorf(codes.FailedPrecondition, "volume %s is attached to %s", volume, nodeID(a.node))
+	} else if ok {
+		return a.Name(), nil
 	}
-	if max := p.config.MaxVolumes; max > 0 && int64(len(p.attached)) >= max {
-		return "", status.Errorf(codes.ResourceExhausted, "node %s has %d volumes, its limit", nodeID(p.Node), max)
+	var here int64
+	for _, a := range p.attached {
+		if a.node == node {
+			here++
+		}
+	}
+	if max := p.config.MaxVolumes; max > 0 && here >= max {
+		return "", status.Errorf(codes.ResourceExhausted, "node %s has %d volumes, its limit", nodeID(node), max)
 	}
 	device, err := loop.Attach(p.image(volume))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,15 +195,16 @@ func (p *plugin) attach(volume string) (string, error) {
 	} else if err != nil {
 		return "", status.Error(codes.Internal, err.Error())
 	}
-	p.attached[volume] = device
+	p.attached[volume] = attachment{device, node}
 	return device.Name(), nil
 }
 
-func (p *plugin) detach(volume string) {
+// detach takes the volume from the node of that id, or with none from any.
+func (p *plugin) detach(volume, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if device, ok := p.attached[volume]; ok {
-		device.Close()
+	if a, ok := p.attached[volume]; ok && (id == "" || id == nodeID(a.node)) {
+		a.Close()
 		delete(p.attached, volume)
 	}
 }

@@ -47,8 +47,9 @@ type State struct {
 
 // Server holds the drivers of this process.
 type Server struct {
-	Node        string // the Kubernetes node that this is
-	State       string // where volumes are kept
+	Node        string   // the Kubernetes node that this is
+	Nodes       []string // all of them, to which volumes can be attached from here
+	State       string   // where volumes are kept
 	KubeletRoot string
 	Sockets     string // where controller sockets lie
 
@@ -71,8 +72,14 @@ type plugin struct {
 	config   Config
 	faults   map[string]*Fault
 	calls    map[string]int
-	attached map[string]*os.File // the devices of attached volumes, by handle; an open one is not cleared before it is mounted
-	inline   map[string]*os.File // the devices of inline volumes
+	attached map[string]attachment // by the volume's handle
+	inline   map[string]*os.File   // the devices of inline volumes
+}
+
+// attachment is a volume's device, which is not cleared as long as it is open, and the one node that has it.
+type attachment struct {
+	*os.File
+	node string
 }
 
 type httpError struct {
@@ -188,7 +195,7 @@ func (s *Server) put(name string, c Config) (*plugin, error) {
 	p := s.plugins[name]
 	if p == nil {
 		p = &plugin{Server: s, name: name, faults: map[string]*Fault{}, calls: map[string]int{},
-			attached: map[string]*os.File{}, inline: map[string]*os.File{}}
+			attached: map[string]attachment{}, inline: map[string]*os.File{}}
 		p.services = map[string]*service{
 			"controller": {path: s.ControllerSocket(name)},
 			"node":       {path: p.nodeSocket()},

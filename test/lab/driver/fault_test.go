@@ -27,7 +27,7 @@ type rig struct {
 
 func newRig(t *testing.T) rig {
 	dir := t.TempDir()
-	s := &Server{Node: "node-1", State: filepath.Join(dir, "v"), KubeletRoot: filepath.Join(dir, "k"), Sockets: filepath.Join(dir, "s")}
+	s := &Server{Node: "node-1", Nodes: []string{"node-1", "node-2"}, State: filepath.Join(dir, "v"), KubeletRoot: filepath.Join(dir, "k"), Sockets: filepath.Join(dir, "s")}
 	h := httptest.NewServer(s.Handler())
 	t.Cleanup(h.Close)
 	return rig{t, s, h.URL + "/drivers/" + name}

@@ -44,7 +44,7 @@ func (p *plugin) NodeUnstageVolume(_ context.Context, r *csi.NodeUnstageVolumeRe
 		return nil, err
 	}
 	if p.lacks(publishCapability) {
-		p.detach(r.VolumeId)
+		p.detach(r.VolumeId, nodeID(p.Node))
 	}
 	return &csi.NodeUnstageVolumeResponse{}, nil
 }
@@ -73,7 +73,7 @@ func (p *plugin) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolu
 	}
 	p.mu.Unlock()
 	if p.lacks(publishCapability) && p.lacks(stageCapability) {
-		p.detach(r.VolumeId)
+		p.detach(r.VolumeId, nodeID(p.Node))
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
@@ -210,7 +210,7 @@ func (p *plugin) publishInline(r *csi.NodePublishVolumeRequest) error {
 // device is the device of a volume on this node: the one that ControllerPublishVolume named, or one made here where the driver has no such call.
 func (p *plugin) device(volume string, publishContext map[string]string) (string, error) {
 	if p.lacks(publishCapability) {
-		return p.attach(volume)
+		return p.attach(volume, p.Node)
 	}
 	device := publishContext[deviceKey]
 	if device == "" {

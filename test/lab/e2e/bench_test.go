@@ -23,12 +23,14 @@ type bench struct {
 	t      *testing.T
 	ns     string
 	driver string
+	pv     string // of the claim data, once it is bound
+	die    func()
 }
 
 // ask runs csidoctor. The kubeconfig is given to every question, for the commands in the answer carry it.
 func (b *bench) ask(question string, flags ...string) (a answer) {
 	b.t.Helper()
-	args := slices.Concat(strings.Fields(question), []string{"-n", b.ns, "-o", "json", "--kubeconfig", b.Kubeconfig()}, flags)
+	args := slices.Concat(strings.Fields(strings.ReplaceAll(question, "PV", b.pv)), []string{"-n", b.ns, "-o", "json", "--kubeconfig", b.Kubeconfig()}, flags)
 	var errs bytes.Buffer
 	cmd := exec.CommandContext(b.t.Context(), csidoctor, args...)
 	cmd.Stderr = &errs
@@ -118,6 +120,60 @@ func (b *bench) podReady(name string) {
 func (b *bench) bound(claim string) {
 	b.t.Helper()
 	b.status("PersistentVolumeClaim", claim, "is bound", func(o object) bool { return o.Status.Phase == "Bound" })
+	if claim == "data" {
+		b.pv = b.find("PersistentVolumeClaim/data").Spec.VolumeName
+	}
+}
+
+// hold puts a pod with the claim data, of the default driver, on a node. The edits are those of the pod.
+func (b *bench) hold(node string, edits ...string) {
+	b.t.Helper()
+	b.create(claim("loop.csidoctor.dev-now"), edit(edit(pod, edits...), on(node)...))
+	b.bound("data")
+	b.podReady("app")
+}
+
+// refuse makes the default driver fail a call for the volume of the claim data.
+func (b *bench) refuse(rpc, text string) {
+	b.t.Helper()
+	handle := b.find("PersistentVolume/" + b.pv).Spec.CSI.VolumeHandle
+	if err := b.Inject(b.t.Context(), defaultDriver, rpc, driver.Fault{Mode: "fail", Code: "Internal", Text: text, Volume: handle}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) delete(objects ...string) {
+	b.t.Helper()
+	b.kubectl(append([]string{"delete", "--wait=false"}, objects...)...)
+}
+
+func (b *bench) gone(kind, name string) {
+	b.t.Helper()
+	b.until(kind+"/"+name+" is gone", func(all objects) bool {
+		return !slices.ContainsFunc(append(all.named(kind, b.ns, name), all.named(kind, "", name)...), func(o object) bool { return o.Metadata.Name == name })
+	})
+}
+
+// attachment waits for the VolumeAttachment of the claim data to be so.
+func (b *bench) attachment(what string, is func(object) bool) {
+	b.t.Helper()
+	b.until("the VolumeAttachment "+what, func(all objects) bool {
+		return slices.ContainsFunc(all, func(o object) bool {
+			return o.Kind == "VolumeAttachment" && o.Spec.Source.PersistentVolumeName == b.pv && is(o)
+		})
+	})
+}
+
+// nodeDies ends the kubelet of deadNode, and waits until that is noticed. What runs there runs on.
+func (b *bench) nodeDies() {
+	b.t.Helper()
+	ready := func(status string) func(o object) bool {
+		return func(o object) bool { return slices.Contains(o.Status.Conditions, condition{"Ready", status}) }
+	}
+	if err := b.StopProcess(b.t.Context(), "kubelet@"+deadNode); err != nil && !strings.Contains(err.Error(), "does not run") { // another was first
+		b.t.Fatal(err)
+	}
+	b.status("Node", deadNode, "is seen to be dead", ready("Unknown"))
 }
 
 // grow asks for that size of a claim.

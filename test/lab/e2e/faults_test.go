@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csidoctor/csidoctor/test/lab/cluster"
 	"github.com/csidoctor/csidoctor/test/lab/driver"
 )
 
@@ -21,14 +22,16 @@ type fault struct {
 	sidecars []string
 	config   driver.Config // with sidecars
 	bring    func(*bench)  // brings up and injects, and returns when the fault is to be seen
-	ask      string
-	want     string // verdict, and the cause or several of which one will do
+	ask      string        // PV is the volume of the claim data
+	want     string        // verdict, and the cause or several of which one will do
 	also     []question
 	dump     bool // is asked about a dump of kubectl too
 
+	dies      bool   // calls die, which waits for all others that do, and ends the kubelet of deadNode
 	snapshots string // whether the snapshot-controller is there: "served", or "unserved", which comes before; empty: no matter
 
-	// Where want is waiting for a known time: it lasts for the normal time from the creation of that object, and then it is late's turn.
+	// Where want is waiting for a known time: it lasts for the normal time from the deletion of that object, or else from its creation, and
+	// then it is late's turn.
 	of     string
 	normal time.Duration
 	late   string
@@ -37,16 +40,37 @@ type fault struct {
 // question is one more about the same fault, and what is wanted of it.
 type question struct{ ask, want string }
 
-func TestFaults(t *testing.T) {
+func TestFaults(t *testing.T) { run(t, "faults", nil, setupFaults, moreSetupFaults, useFaults) }
+
+func TestTeardown(t *testing.T) { run(t, "teardown", cluster.MoreNodes, teardownFaults, heldFaults) }
+
+// run brings all faults up in one lab with these nodes added.
+func run(t *testing.T, lab string, nodes []string, tables ...[]fault) {
 	needReal(t)
-	c, _ := startLab(t, "faults")
+	c, _ := startLab(t, lab)
+	var added sync.WaitGroup
+	for _, node := range nodes {
+		added.Go(func() {
+			if err := c.AddNode(t.Context(), node); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	added.Wait()
 	w := watch(t, c)
-	var unserved sync.WaitGroup
-	for _, f := range slices.Concat(setupFaults, moreSetupFaults, useFaults) {
+	var unserved, doomed sync.WaitGroup
+	for _, f := range slices.Concat(tables...) {
 		t.Run(f.name, func(t *testing.T) {
 			if f.snapshots == "unserved" {
 				unserved.Add(1)
 				defer unserved.Done()
+			}
+			b := &bench{Cluster: c, watcher: w, t: t, ns: f.name, driver: f.name + ".lab.csidoctor.dev"}
+			if f.dies {
+				doomed.Add(1)
+				ready := sync.OnceFunc(doomed.Done)
+				defer ready()
+				b.die = func() { ready(); doomed.Wait(); b.nodeDies() }
 			}
 			t.Parallel()
 			if f.snapshots == "served" {
@@ -55,7 +79,6 @@ func TestFaults(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			b := &bench{Cluster: c, watcher: w, t: t, ns: f.name, driver: f.name + ".lab.csidoctor.dev"}
 			kubectl(t, c, "", "create", "namespace", b.ns)
 			b.until("the namespace has its service account", func(all objects) bool { return len(all.named("ServiceAccount", b.ns, "default")) > 0 })
 			if f.sidecars != nil {
@@ -81,11 +104,15 @@ func (b *bench) diagnose(f fault) {
 	}
 	want := f.want
 	if f.normal > 0 {
-		created := b.find(f.of).Metadata.CreationTimestamp
-		end := created.Add(f.normal)
+		begin := b.find(f.of).Metadata.CreationTimestamp
+		if deletion := b.find(f.of).Metadata.DeletionTimestamp; !deletion.IsZero() {
+			begin = deletion
+		}
+		end := begin.Add(f.normal)
 		if live.TakenAt.Before(end) {
-			if until := live.until(); until.Before(end) || until.After(end.Add(time.Minute)) {
-				b.t.Errorf("%s\nwaiting until %v, want %v after %v, when %s was made: %s", live.text, until, f.normal, created, f.of, f.rule)
+			// A few seconds earlier, too: what went before it may be seen better than it is.
+			if until := live.until(); until.Before(end.Add(-10*time.Second)) || until.After(end.Add(time.Minute)) {
+				b.t.Errorf("%s\nwaiting until %v, want %v after %v of %s: %s", live.text, until, f.normal, begin, f.of, f.rule)
 			}
 			b.check("behind the normal time", b.ask(f.ask, "--from", bundle, "--at", end.Add(time.Minute).Format(time.RFC3339)), f.late, f.rule)
 		} else {

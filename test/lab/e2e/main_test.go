@@ -19,9 +19,9 @@ import (
 // The lab's program and csidoctor, built for this run of the tests.
 var lab, csidoctor string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(runAll(m)) }
 
-func run(m *testing.M) int {
+func runAll(m *testing.M) int {
 	if !canRun() {
 		return m.Run() // each test says why it is skipped
 	}

@@ -22,6 +22,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: app}
 spec:
+  nodeSelector: {}
   hostNetwork: true
   terminationGracePeriodSeconds: 1
   containers:
@@ -34,6 +35,16 @@ spec:
     persistentVolumeClaim: {claimName: data}
 `
 
+// deadNode is the one whose kubelet ends; lonelyNode has the volume of one fault only.
+const (
+	deadNode   = "node-3"
+	lonelyNode = "node-4"
+)
+
+func on(node string) []string {
+	return []string{"nodeSelector: {}", "nodeSelector: {kubernetes.io/hostname: " + node + "}"}
+}
+
 // Edits of claim and pod.
 var (
 	blockMode    = []string{"accessModes:", "volumeMode: Block, accessModes:", "volumeMounts: [{name: data, mountPath: /data}]", "volumeDevices: [{name: data, devicePath: /dev/data}]"}
@@ -41,6 +52,9 @@ var (
 	secondOfOwn  = []string{"{name: app}", "{name: second}", "{name: data}", "{name: second}", "claimName: data", "claimName: second"}
 	tooSmall     = []string{"64Mi", "32Mi"}
 	inZoneB      = []string{"csi:", "nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: lab.csidoctor.dev/zone, operator: In, values: [zone-b]}]}]}}, csi:"}
+	evicted      = []string{"  containers:", "  tolerations: [{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 1}]\n  containers:"}
+	unwilling    = []string{"terminationGracePeriodSeconds: 1\n", "terminationGracePeriodSeconds: 600\n", "    imagePullPolicy:", "    command: [sh, -c, \"trap '' TERM; while :; do sleep 1; done\"]\n    imagePullPolicy:"}
+	finished     = []string{"  containers:", "  restartPolicy: Never\n  containers:", "    imagePullPolicy:", "    command: [sh, -c, \"echo x >/data/x\"]\n    imagePullPolicy:"}
 	exclusive    = []string{"ReadWriteOnce", "ReadWriteOncePod"}
 	fromSnapshot = []string{"{name: data}", "{name: restored}", "accessModes:", "dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: copy}, accessModes:"}
 )
@@ -58,6 +72,25 @@ apiVersion: snapshot.storage.k8s.io/v1
 kind: VolumeSnapshot
 metadata: {name: copy}
 spec: {volumeSnapshotClassName: NAME, source: {persistentVolumeClaimName: data}}
+`
+
+// deployment has the default strategy: the new pod comes before the old one goes.
+const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: app}
+spec:
+  selector: {matchLabels: {app: app}}
+  template:
+    metadata: {labels: {app: app}}
+    spec:
+      nodeSelector: {}
+      hostNetwork: true
+      terminationGracePeriodSeconds: 1
+      containers:
+      - {name: app, image: "lab.local/app:1", imagePullPolicy: Never, volumeMounts: [{name: data, mountPath: /data}]}
+      volumes:
+      - {name: data, persistentVolumeClaim: {claimName: data}}
 `
 
 // nodePlugin stands for the DaemonSet of a driver's node plugin, which in the lab is a process outside of any pod. Its plugin crashes when

@@ -77,11 +77,14 @@ func (all objects) named(kind, namespace, name string) (found objects) {
 type object struct {
 	Kind     string
 	Metadata struct {
-		Namespace, Name   string
-		CreationTimestamp time.Time
+		Namespace, Name                      string
+		CreationTimestamp, DeletionTimestamp time.Time
 	}
 	Spec struct {
+		VolumeName           string
+		CSI                  struct{ VolumeHandle string }
 		Attacher             string
+		Source               struct{ PersistentVolumeName string }
 		Drivers              []csiNodeDriver
 		HolderIdentity       string
 		LeaseDurationSeconds int
@@ -93,10 +96,9 @@ type object struct {
 		Capacity                  map[string]string
 		AllocatedResourceStatuses map[string]string
 		ReadyToUse                bool
-		ContainerStatuses         []struct {
-			RestartCount int
-			State        struct{ Waiting struct{ Reason string } }
-		}
+		LastPhaseTransitionTime   time.Time
+		DetachError               struct{ Message string }
+		ContainerStatuses         []containerStatus
 	}
 
 	// of an event
@@ -104,6 +106,11 @@ type object struct {
 	Reason, Message string
 	Count           int
 	Series          struct{ Count int }
+}
+
+// deletedSince tells whether the object is being deleted, and for longer than that.
+func (o object) deletedSince(d time.Duration) bool {
+	return !o.Metadata.DeletionTimestamp.IsZero() && time.Since(o.Metadata.DeletionTimestamp) > d
 }
 
 // times is how often the event happened.
@@ -122,4 +129,12 @@ func (o object) waits(reason string, restarts int) bool {
 type (
 	condition     struct{ Type, Status string }
 	csiNodeDriver struct{ Name string }
+
+	containerStatus struct {
+		RestartCount int
+		State        struct {
+			Waiting    struct{ Reason string }
+			Terminated *struct{ ExitCode int }
+		}
+	}
 )

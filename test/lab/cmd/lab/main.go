@@ -24,6 +24,7 @@ const usage = `usage: lab [-name NAME] COMMAND
   run                   the same, and end it with the end of the standard input
   down                  end it
   start, stop PROGRAM   one program of it: kubelet, kube-scheduler, csi-attacher@DRIVER, ...
+  add-node NODE         one more node: node-2, node-3 or node-4
   add-driver DRIVER     one more driver, with its CSIDriver, classes and sidecars
 `
 
@@ -74,14 +75,18 @@ func run(ctx context.Context, c *cluster.Cluster, args []string) error {
 		return c.StartProcess(ctx, args[1])
 	case args[0] == "stop" && len(args) == 2:
 		return c.StopProcess(ctx, args[1])
+	case args[0] == "add-node" && len(args) == 2:
+		return c.AddNode(ctx, args[1])
 	case args[0] == "add-driver" && len(args) == 2:
 		return c.AddDriver(ctx, args[1], driver.Config{Topology: cluster.Topology}, cluster.Sidecars...)
 
 	// The cluster itself runs these.
 	case args[0] == "inside" && len(args) == 3:
 		return cluster.Inside(args[1], args[2])
-	case args[0] == "driver" && len(args) == 2:
-		return serveDriver(&cluster.Cluster{Dir: args[1]})
+	case args[0] == "namespace" && len(args) == 3:
+		return cluster.NodeNamespace(args[1], args[2])
+	case args[0] == "driver" && len(args) == 3:
+		return serveDriver(&cluster.Cluster{Dir: args[1]}, args[2])
 	}
 	flag.Usage()
 	os.Exit(2)
@@ -108,10 +113,10 @@ func build(ctx context.Context) (string, error) {
 	return programs.Build(ctx, "programs", cache, os.Stderr)
 }
 
-func serveDriver(c *cluster.Cluster) error {
-	l, err := net.Listen("unix", filepath.Join(c.Dir, "driver.sock"))
+func serveDriver(c *cluster.Cluster, node string) error {
+	l, err := net.Listen("unix", c.DriverSocket(node))
 	if err != nil {
 		return err
 	}
-	return http.Serve(l, c.DriverServer().Handler())
+	return http.Serve(l, c.DriverServer(node).Handler())
 }

@@ -30,14 +30,9 @@ const (
 	benchRounds = 5 // of which the best counts
 )
 
-// TestBenchmark measures the probe against findmnt, lsblk and blkid one after another on such a node, and with twice the
-// mounts. It is no test of the machine's speed, so it runs only when it is asked for:
-//
-//	CSIDOCTOR_BENCHMARK=1 go test ./internal/probe -run TestBenchmark -v
-func TestBenchmark(t *testing.T) {
-	if os.Getenv("CSIDOCTOR_BENCHMARK") == "" {
-		t.SkipNow()
-	}
+// BenchmarkNode measures the probe against findmnt, lsblk and blkid one after another on such a node, and with twice the
+// mounts. What it checks in the same runs is that the report has every volume, holder and signature.
+func BenchmarkNode(t *testing.B) {
 	if !inNamespace(t) {
 		return
 	}
@@ -87,15 +82,12 @@ func TestBenchmark(t *testing.T) {
 	holders := grow(benchMounts)
 	tools, one, memory := n.race(binary, uuids, holders)
 	t.Logf("%d mounts: tools %s, probe %s, ratio %.2f, %d MB at the highest", benchMounts, tools, one, float64(one)/float64(tools), memory)
-	if float64(one) > 1.5*float64(tools) {
-		t.Errorf("the probe takes more than 1.5 times the tools")
-	}
-	if memory >= 100 {
-		t.Errorf("%d MB", memory)
-	}
+	t.ReportMetric(float64(one)/float64(tools), "times-the-tools")
+	t.ReportMetric(float64(memory), "MB")
 	holders = append(holders, grow(2*benchMounts)...)
 	_, two, memory := n.race(binary, uuids, holders)
-	t.Logf("%d mounts, %d namespaces with them: probe %s, %.2f times, %d MB", 2*benchMounts, len(holders), two, float64(two)/float64(one), memory)
+	t.Logf("%d mounts, %d namespaces with the volumes: probe %s, %.2f times, %d MB", 2*benchMounts, len(holders), two, float64(two)/float64(one), memory)
+	t.ReportMetric(float64(two)/float64(one), "times-with-twice-the-mounts")
 }
 
 // race runs the tools and the probe by turns and gives the best time of each, and the probe's memory with its worker's.
@@ -113,12 +105,16 @@ func (n *testNode) race(binary string, uuids map[string]string, holders []int) (
 		}
 		var out bytes.Buffer
 		cmd := exec.Command(binary, "-node", n.name, "-o", "json")
-		cmd.Stdout = &out
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &said
 		start = time.Now()
 		n.must(cmd.Start())
-		done := make(chan struct{})
-		go func() { n.must(cmd.Wait()); close(done) }()
-		peak := n.watch(cmd.Process.Pid, done)
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		peak, err := n.watch(cmd.Process.Pid, done)
+		if err != nil {
+			n.Fatalf("the probe: %v: %s", err, said.String())
+		}
 		if d := time.Since(start); probe == 0 || d < probe {
 			probe = d
 		}
@@ -129,16 +125,16 @@ func (n *testNode) race(binary string, uuids map[string]string, holders []int) (
 }
 
 // watch gives the highest memory of a process and its children together, until it ends.
-func (n *testNode) watch(pid int, done chan struct{}) int {
+func (n *testNode) watch(pid int, done chan error) (megabytes int, err error) {
 	highest := map[string]int{}
 	for {
 		select {
-		case <-done:
+		case err := <-done:
 			total := 0
 			for _, kb := range highest {
 				total += kb
 			}
-			return total / 1000
+			return total / 1000, err
 		case <-time.After(10 * time.Millisecond):
 		}
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))

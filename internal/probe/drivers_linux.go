@@ -13,17 +13,22 @@ import (
 // drivers asks every registration and plugin socket below the kubelet's root; below the usual roots too, where a driver that
 // was installed for another root puts its own.
 func (p *prober) drivers() {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
 	roots := []string{p.root}
 	for _, usual := range usualRoots {
-		if r, err := ask(p.ctx, p.w, opRoot, usual, p.patience); err == nil && r.Real != "" && r.Used {
-			roots = append(roots, r.Real)
-		}
+		wg.Go(func() {
+			if r, err := ask(p.ctx, p.w, opRoot, usual, p.patience); err == nil && r.Real != "" && r.Used {
+				mu.Lock()
+				defer mu.Unlock()
+				roots = append(roots, r.Real)
+			}
+		})
 	}
+	wg.Wait()
 	slices.Sort(roots)
-	var mu sync.Mutex
 	var registrars []registrar
 	plugins := map[string]bool{} // sockets to ask
-	var wg sync.WaitGroup
 	for _, root := range slices.Compact(roots) {
 		if root == "" {
 			continue
@@ -169,7 +174,11 @@ func (p *prober) devices() {
 	for _, d := range all {
 		known[d.MajorMinor] = true
 	}
-	for _, ns := range p.namespaces { // what is mounted and sysfs does not list: removed
+	unknown := p.namespaces // what is mounted and sysfs does not list: removed
+	if err != nil {
+		unknown = nil // it was not read, so nothing is known to lack
+	}
+	for _, ns := range unknown {
 		for _, m := range ns.table {
 			if m.Anonymous() || known[m.Device()] {
 				continue

@@ -13,7 +13,7 @@ func (n *testNode) deadServer(target string) {
 	n.Helper()
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
-		skip(n.T, "no FUSE here: "+err.Error())
+		skip(n.TB, "no FUSE here: "+err.Error())
 	}
 	n.Cleanup(func() { f.Close() }) // which ends the connection, and with it whoever waits
 	raw, err := f.SyscallConn()

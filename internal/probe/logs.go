@@ -68,6 +68,31 @@ var remoteWords = regexp.MustCompile(`(?i)\b(nfs4?|rpc|lockd|cifs|smb3?|libceph|
 // aboutVolumes: a line below the level of notices that filesystems and transports write.
 func (l kernelLine) aboutVolumes() bool { return l.Level <= 5 && remoteWords.MatchString(l.Text) }
 
+const (
+	maxKernelLines = 300 // in a report
+	maxDeviceLines = 40  // of one device, or of none: one that fails says the same by the thousand
+)
+
+// newest keeps the last lines, and of one device not too many.
+func newest(lines []kernelLine) []kernelLine {
+	of := map[string]int{}
+	kept := 0
+	keep := make([]bool, len(lines))
+	for i := len(lines) - 1; i >= 0 && kept < maxKernelLines; i-- {
+		if of[lines[i].Device]++; of[lines[i].Device] <= maxDeviceLines {
+			keep[i] = true
+			kept++
+		}
+	}
+	var out []kernelLine
+	for i, l := range lines {
+		if keep[i] {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
 // kubeletLine finds time and text in a line of the kubelet's log as klog writes it (Lmmdd hh:mm:ss.uuuuuu thread file:line] text),
 // whatever a syslog daemon wrote before it. The time is local and without a year.
 func kubeletLine(line string, now time.Time) (nodereport.LogLine, bool) {

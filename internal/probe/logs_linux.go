@@ -131,15 +131,10 @@ var opTail = register("tail", func(path string) ([]nodereport.LogLine, error) {
 func (p *prober) kernelLog(booted time.Time) {
 	lines, err := ask(p.ctx, p.w, opKernel, struct{}{}, p.patience)
 	p.gaps.add("the kernel's log (/dev/kmsg)", err)
-	if len(lines) > maxKernelLines {
-		lines = lines[len(lines)-maxKernelLines:]
-	}
-	for _, l := range lines {
+	for _, l := range newest(lines) {
 		p.report.KernelLog = append(p.report.KernelLog, nodereport.LogLine{At: booted.Add(l.After).UTC().Truncate(time.Millisecond), Device: l.Device, Message: maskText(cut(l.Text))})
 	}
 }
-
-const maxKernelLines = 300
 
 // kubeletLog reads where the kubelet writes: the file that its error stream is, its unit's journal, the usual files.
 func (p *prober) kubeletLog() []nodereport.LogLine {

@@ -69,7 +69,7 @@ func skip(t testing.TB, why string) {
 }
 
 // inNamespace runs the test again in a mount namespace of its own, where all that it mounts ends with it. False: it has run.
-func inNamespace(t *testing.T) bool {
+func inNamespace(t testing.TB) bool {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		skip(t, "needs root, to mount")
@@ -81,7 +81,11 @@ func inNamespace(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=3m")
+	args := []string{"-test.v", "-test.timeout=3m", "-test.run=^" + t.Name() + "$"}
+	if strings.HasPrefix(t.Name(), "Benchmark") {
+		args = []string{"-test.v", "-test.timeout=15m", "-test.run=^$", "-test.benchtime=1x", "-test.bench=^" + t.Name() + "$"}
+	}
+	cmd := exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), namespaceVariable+"="+t.Name())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()
@@ -97,13 +101,13 @@ func inNamespace(t *testing.T) bool {
 
 // testNode is a node: a process called kubelet that says where its root is, and what the test puts there.
 type testNode struct {
-	*testing.T
+	testing.TB
 	name, dir, root string
 }
 
-func newNode(t *testing.T) *testNode {
+func newNode(t testing.TB) *testNode {
 	t.Helper()
-	n := &testNode{T: t, name: fmt.Sprintf("node-%d", os.Getpid()), dir: t.TempDir()}
+	n := &testNode{TB: t, name: fmt.Sprintf("node-%d", os.Getpid()), dir: t.TempDir()}
 	n.root = n.dir + "/var/lib/kubelet"
 	t.Cleanup(n.unmountAll)
 	for _, dir := range []string{"pods", "plugins/kubernetes.io/csi", "plugins_registry"} {
@@ -201,7 +205,7 @@ func (n *testNode) image(bytes int64, mkfs ...string) (device string) {
 	}
 	control, err := unix.Open("/dev/loop-control", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		skip(n.T, "no loop devices here: "+err.Error())
+		skip(n.TB, "no loop devices here: "+err.Error())
 	}
 	defer unix.Close(control)
 	for {

@@ -216,7 +216,7 @@ func (p *prober) findRoot() {
 	candidates = slices.DeleteFunc(candidates, func(c string) bool { return !path.IsAbs(c) })
 	told := len(candidates) > 0
 	for _, c := range append(candidates, usualRoots...) {
-		r, err := ask(p.ctx, p.w, opRoot, path.Clean(c), p.patience)
+		r, err := visit(p, path.Clean(c), opRoot, path.Clean(c), p.patience) // so that a dead disk costs one patience, not one a folder
 		if err != nil {
 			p.gaps.add(c, err)
 			if told && c == candidates[0] { // the kubelet says so, whether it answers or not

@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,17 @@ func TestKmsg(t *testing.T) {
 		if (err != nil) != c.err || got != c.want {
 			t.Errorf("%q: %+v %v", c.record, got, err)
 		}
+	}
+}
+
+func TestNewest(t *testing.T) {
+	lines := []kernelLine{{Text: "first", Device: "sdb"}}
+	for i := range 100 {
+		lines = append(lines, kernelLine{Text: fmt.Sprint(i), Device: "sda"})
+	}
+	got := newest(lines)
+	if len(got) != 1+maxDeviceLines || got[0].Text != "first" || got[1].Text != "60" || got[len(got)-1].Text != "99" {
+		t.Errorf("%d lines: %v", len(got), got)
 	}
 }
 

@@ -132,6 +132,13 @@ func TestNodeFaults(t *testing.T) {
 			r.KernelLog = nil
 			device(r, "nvme2n1").Signature.Error = "EIO"
 		}, "stuck", "stage/device-unreadable"},
+		{"a device that the probe may not open", fails, func(_ *snapshot.Snapshot, r *nodereport.NodeReport) {
+			device(r, "nvme2n1").Signature = &nodereport.Signature{Type: "unknown", Error: "EPERM"}
+		}, "stuck", "stage/filesystem-unsupported"},
+		{"a device that does not answer", fails, func(_ *snapshot.Snapshot, r *nodereport.NodeReport) {
+			r.KernelLog = nil
+			device(r, "nvme2n1").Signature = &nodereport.Signature{Type: "unknown", Error: "hung"}
+		}, "stuck", "stage/device-unreadable"},
 		{"features that are newer than the kernel", fails, func(_ *snapshot.Snapshot, r *nodereport.NodeReport) {
 			r.KernelLog = nil
 			device(r, "nvme2n1").Signature.Unsupported = []string{"nrext64"}

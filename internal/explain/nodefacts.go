@@ -280,10 +280,16 @@ func (n *nodeFacts) broken(d *nodereport.Device) string {
 	return ""
 }
 
-var errnoName = regexp.MustCompile(`^E[A-Z0-9]+$`)
+// deviceErrors are what a device gives that cannot be read (the kernel's table blk_errors, and what opening a dead one gives), and
+// one that does not answer in time. Others are of who reads (EPERM, ENOENT) or of another holder (EMEDIUMTYPE, of a DRBD).
+var deviceErrors = []string{"EIO", "ENXIO", "ENODEV", "ENODATA", "EREMOTEIO", "ENOLINK", "EBADE", "ETIMEDOUT", "EILSEQ", "ENOMEDIUM", "ESHUTDOWN", "hung"}
 
-// unread: the device could not be read. An error in words is of what was read.
-func unread(s *nodereport.Signature) bool { return s != nil && errnoName.MatchString(s.Error) }
+func unread(s *nodereport.Signature) bool { return s != nil && slices.Contains(deviceErrors, s.Error) }
+
+var oneWord = regexp.MustCompile(`^\w+$`)
+
+// damaged: it was read, and what was read is not right; that is said in words.
+func damaged(s *nodereport.Signature) bool { return s.Error != "" && !oneWord.MatchString(s.Error) }
 
 // deadStats are the errors of stat on a mount that has nothing behind it any more (mount-utils IsCorruptedMnt, and ENXIO).
 var deadStats = []string{"ENOTCONN", "ESTALE", "EIO", "EHOSTDOWN", "ENODEV", "ENXIO", "ESHUTDOWN", "EUCLEAN"}
@@ -365,11 +371,10 @@ func (n *nodeFacts) seenDevice(d *nodereport.Device) Evidence {
 		if s.UUID != "" {
 			value += " " + s.UUID
 		}
-		switch {
-		case unread(s):
-			value += ", reading fails with " + s.Error
-		case s.Error != "":
+		if damaged(s) {
 			value += ", " + s.Error
+		} else if s.Error != "" {
+			value += ", reading fails with " + s.Error
 		}
 	}
 	if len(d.Links) > 0 {

@@ -420,7 +420,7 @@ func damage(s *nodereport.Signature) string {
 		return fmt.Sprintf("its superblock counts %d errors, the last %s", s.Errors, s.LastError)
 	case s.State == "errors":
 		return "its superblock says that it has errors"
-	case s.Error != "" && !unread(s) && slices.Contains([]string{"ext2", "ext3", "ext4", "xfs", "btrfs"}, s.Type):
+	case damaged(s) && slices.Contains([]string{"ext2", "ext3", "ext4", "xfs", "btrfs"}, s.Type):
 		return s.Error
 	}
 	return ""

@@ -221,7 +221,7 @@ type Signature struct {
 	Unsupported []string `json:"unsupported,omitempty"`
 	Errors      int      `json:"errors,omitempty"`
 	LastError   string   `json:"lastError,omitempty"`
-	Error       string   `json:"error,omitempty"` // an errno name alone: it could not be read; words: what is wrong with what was read
+	Error       string   `json:"error,omitempty"` // an errno name alone, or hung: it could not be read; words: what is wrong with what was read
 }
 
 // LogLine is one line of the kernel's or the kubelet's log.

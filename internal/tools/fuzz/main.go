@@ -77,7 +77,8 @@ func find() ([]fuzzer, error) {
 func run(f fuzzer, duration string) error {
 	for retried := false; ; retried = true {
 		var output bytes.Buffer
-		cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", duration, f.pkg)
+		// Go gives each new input of interest a minute to become smaller, during which it looks for nothing.
+		cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", duration, "-fuzzminimizetime", "1s", f.pkg)
 		cmd.Stdout = io.MultiWriter(os.Stdout, &output)
 		cmd.Stderr = os.Stderr
 		err := cmd.Run()

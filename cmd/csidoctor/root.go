@@ -99,6 +99,7 @@ var kinds = []kind{
 	{"PersistentVolume", "persistentvolumes", []string{"pv", "pvs", "persistentvolume", "persistentvolumes"}, false, "Why a volume is not used, released or deleted"},
 	{"VolumeSnapshot", "volumesnapshots.snapshot.storage.k8s.io", []string{"snapshot", "vs", "snapshots", "volumesnapshot", "volumesnapshots"}, true, "Why a snapshot is not ready"},
 	{"Node", "nodes", []string{"node", "no", "nodes"}, false, "What is wrong with a node's drivers and volumes"},
+	{"CSIDriver", "csidrivers.storage.k8s.io", []string{"driver", "drivers", "csidriver", "csidrivers"}, false, "What is wrong with a CSI driver: its controller, its nodes, its claims"},
 }
 
 // splitKind turns kubectl's pvc/data-0, where a command is expected, into two words.

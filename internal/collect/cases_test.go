@@ -185,7 +185,7 @@ func loadCase(t *testing.T, dir string) (*snapshot.Snapshot, explain.Target, tim
 			}
 		}
 	}
-	kinds := map[string]string{"pvc": "PersistentVolumeClaim", "pod": "Pod", "pv": "PersistentVolume", "node": "Node", "snapshot": "VolumeSnapshot"}
+	kinds := map[string]string{"pvc": "PersistentVolumeClaim", "pod": "Pod", "pv": "PersistentVolume", "node": "Node", "snapshot": "VolumeSnapshot", "driver": "CSIDriver"}
 	target := explain.Target{Kind: kinds[c.Args[0]], Name: c.Args[1]}
 	if i := slices.Index(c.Args, "-n"); i > 0 {
 		target.Namespace = c.Args[i+1]

@@ -34,6 +34,8 @@ func Explain(s *snapshot.Snapshot, t Target, o Options) (Diagnosis, Wanted) {
 		a.volume(t.Name)
 	case "VolumeSnapshot":
 		a.snapshot(t.Namespace, t.Name)
+	case "CSIDriver":
+		a.driver(t.Name)
 	}
 	a.finish()
 	return a.Diagnosis, sortedQueries(w.wanted)

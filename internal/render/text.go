@@ -155,6 +155,8 @@ func whose(c explain.Chain, asked explain.Target) (pod string, rest []string) {
 		rest = append(rest, "on "+c.Node)
 	case len(rest) == 0 && c.Claim != nil:
 		rest = append(rest, "claim "+c.Claim.Namespace+"/"+c.Claim.Name)
+	case len(rest) == 0:
+		rest = append(rest, "controller of "+c.Driver)
 	}
 	return pod, rest
 }

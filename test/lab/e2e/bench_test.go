@@ -182,6 +182,12 @@ func (b *bench) grow(claim, size string) {
 	b.kubectl("patch", "pvc", claim, "-p", `{"spec": {"resources": {"requests": {"storage": "`+size+`"}}}}`)
 }
 
+// older waits until the object was made so long ago.
+func (b *bench) older(kind, name string, age time.Duration) {
+	b.t.Helper()
+	b.status(kind, name, "is older than "+age.String(), func(o object) bool { return time.Since(o.Metadata.CreationTimestamp) > age })
+}
+
 // grown waits until the expansion of the claim stands so.
 func (b *bench) grown(claim, status string) {
 	b.t.Helper()
@@ -218,7 +224,7 @@ func (b *bench) event(object, reason, text string, count int) {
 
 func (b *bench) until(what string, holds func(objects) bool) {
 	b.t.Helper()
-	end := time.After(4 * time.Minute)
+	end := time.After(6 * time.Minute)
 	for {
 		all, next := b.now()
 		if holds(all) {

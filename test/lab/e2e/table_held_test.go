@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"time"
 
 	"github.com/csidoctor/csidoctor/test/lab/cluster"
@@ -11,7 +12,7 @@ var heldFaults = []fault{
 	{
 		name: "dead-node",
 		rule: "Causes: held by a node that is NotReady, nobody can confirm that it stopped writing; Borders: not while the force-detach timer may still run, " +
-			"which begins when the last pod there is gone, and this one is there",
+			"which begins when the last pod there is gone, and this one is there; stuck after the 3 minutes of unpublish at the latest",
 		dies: true,
 		ask:  "pod second",
 		want: "stuck attach/multi-attach-node-dead",
@@ -22,6 +23,7 @@ var heldFaults = []fault{
 			b.status("Pod", "app", "is being evicted", func(o object) bool { return o.deletedSince(0) })
 			b.create(edit(edit(pod, second...), on(cluster.Node)...))
 			b.event("Pod/second", "FailedAttachVolume", "", 1)
+			b.older("Pod", "second", 190*time.Second)
 		},
 	},
 	{
@@ -45,7 +47,7 @@ var heldFaults = []fault{
 	},
 	{
 		name: "rolling-update",
-		rule: "Causes: held by a pod that runs on another, working node (rolling update of an RWO claim); neither moves on without the other, so at once",
+		rule: "Causes: held by a pod that runs on another, working node (rolling update of an RWO claim); neither moves on without the other; stuck after two minutes at the latest",
 		ask:  "pvc data",
 		want: "stuck attach/multi-attach-in-use",
 		dump: true,
@@ -54,13 +56,10 @@ var heldFaults = []fault{
 			b.bound("data")
 			b.podReady("app-")
 			b.kubectl("patch", "deployment", "app", "-p", `{"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "node-2"}}}}}`)
-			b.until("the new pod waits for the volume", func(all objects) bool {
-				for _, o := range all.named("Event", b.ns, "app-") {
-					if o.Reason == "FailedAttachVolume" {
-						return true
-					}
-				}
-				return false
+			b.until("the new pod waits for the volume for two minutes", func(all objects) bool {
+				return slices.ContainsFunc(all.named("Event", b.ns, "app-"), func(o object) bool {
+					return o.Reason == "FailedAttachVolume" && time.Since(o.Metadata.CreationTimestamp) > 130*time.Second
+				})
 			})
 		},
 	},

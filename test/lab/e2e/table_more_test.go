@@ -3,6 +3,7 @@ package e2e
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/csidoctor/csidoctor/test/lab/cluster"
 	"github.com/csidoctor/csidoctor/test/lab/driver"
@@ -57,7 +58,7 @@ spec:
 	},
 	{
 		name: "static-mismatch",
-		rule: "Borders: claim/class-missing not where a PV of that class name exists, then bind/; Causes: static, no PV fits (here by its size)",
+		rule: "Borders: claim/class-missing not where a PV of that class name exists, then bind/; Causes: static, no PV fits (here by its size); stuck after two minutes at the latest",
 		ask:  "pvc data",
 		want: "stuck bind/no-matching-pv",
 		dump: true,
@@ -65,23 +66,25 @@ spec:
 			b.create(edit(volume, tooSmall...), claim("NAME"), pod)
 			b.event("Pod/app", "FailedScheduling", "", 1)
 			b.status("PersistentVolume", b.driver, "is available", func(o object) bool { return o.Status.Phase == "Available" })
+			b.older("PersistentVolumeClaim", "data", 130*time.Second)
 		},
 	},
 	{
 		name: "topology-conflict",
 		rule: "Causes: the volume can only be reached from nodes where the pod cannot run; or, as no node at all has that label, from nodes of which no " +
-			"Node object exists: the contract leaves both. That excludes success, so at once",
+			"Node object exists: the contract leaves both. Stuck after two minutes at the latest",
 		ask:  "pod app",
 		want: "stuck schedule/node-affinity-conflict|schedule/volume-node-gone",
 		bring: func(b *bench) {
 			b.create(edit(volume, inZoneB...), edit(claim("NAME"), "accessModes:", "volumeName: NAME, accessModes:"), pod)
 			b.bound("data")
 			b.event("Pod/app", "FailedScheduling", "node affinity", 1)
+			b.older("Pod", "app", 130*time.Second)
 		},
 	},
 	{
 		name: "one-pod-only",
-		rule: "Causes: another pod uses the ReadWriteOncePod claim; somebody must act, so at once",
+		rule: "Causes: another pod uses the ReadWriteOncePod claim; stuck after two minutes at the latest",
 		ask:  "pod second",
 		want: "stuck schedule/rwop-in-use",
 		also: []question{{"pod app", "healthy"}},
@@ -90,6 +93,7 @@ spec:
 			b.podReady("app")
 			b.create(edit(pod, second...))
 			b.event("Pod/second", "FailedScheduling", "ReadWriteOncePod", 1)
+			b.older("Pod", "second", 130*time.Second)
 		},
 	},
 	{

@@ -17,17 +17,14 @@ var teardownFaults = []fault{
 		name: "unpublish-fails",
 		rule: "Normal times: unpublish without error 3 min, and a teardown's error is in no object; Causes: NodeUnpublishVolume fails; from objects alone " +
 			"a mount that is busy looks the same",
-		ask:    "pod app",
-		want:   "waiting unpublish/in-progress",
-		of:     "Pod/app",
-		normal: 3 * time.Minute,
-		late:   "stuck unpublish/driver-error|unpublish/mount-busy",
+		ask:  "pod app",
+		want: "stuck unpublish/driver-error|unpublish/mount-busy",
 		bring: func(b *bench) {
 			b.hold(cluster.Node)
 			b.refuse("NodeUnpublishVolume", "firmware answered E4720")
 			b.delete("pod/app")
-			b.status("Pod", "app", "has ended", func(o object) bool {
-				return !o.Metadata.DeletionTimestamp.IsZero() && slices.ContainsFunc(o.Status.ContainerStatuses, func(c containerStatus) bool { return c.State.Terminated != nil })
+			b.status("Pod", "app", "has ended more than 3 minutes ago", func(o object) bool {
+				return o.deletedSince(190*time.Second) && slices.ContainsFunc(o.Status.ContainerStatuses, func(c containerStatus) bool { return c.State.Terminated != nil })
 			})
 		},
 	},
@@ -133,7 +130,7 @@ reclaimPolicy: Retain
 	{
 		name: "pv-forced-away",
 		rule: "Causes: the PV of the VolumeAttachment is gone; Borders: before detach/orphaned-attachment once it is being deleted; a call that was made " +
-			"and fails is stuck even if nobody waits for it; it excludes success, so at once",
+			"and fails is stuck even if nobody waits for it, after two minutes at the latest",
 		ask:  "node " + lonelyNode,
 		want: "stuck detach/pv-gone",
 		bring: func(b *bench) {
@@ -143,7 +140,7 @@ reclaimPolicy: Retain
 			b.gone("PersistentVolume", b.pv)
 			b.delete("pod/app")
 			b.attachment("misses its PV", func(o object) bool {
-				return o.deletedSince(0) && strings.Contains(o.Status.DetachError.Message, "not found")
+				return o.deletedSince(130*time.Second) && strings.Contains(o.Status.DetachError.Message, "not found")
 			})
 		},
 	},

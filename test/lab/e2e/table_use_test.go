@@ -99,7 +99,7 @@ var useFaults = []fault{
 			b.create(claim("loop.csidoctor.dev-now"))
 			b.bound("data")
 			b.create(edit(snapshot, "NAME", defaultDriver))
-			b.status("VolumeSnapshot", "copy", "is older than a minute", func(o object) bool { return time.Since(o.Metadata.CreationTimestamp) > time.Minute })
+			b.older("VolumeSnapshot", "copy", time.Minute)
 		},
 	},
 	{

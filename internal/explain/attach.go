@@ -63,7 +63,7 @@ func attachHop(v *View) Hop {
 			}
 		}
 		return okHop("")
-	case known == Yes && at.Status.AttachError != nil && v.cured(at):
+	case known == Yes && at.Status.AttachError != nil && v.cured(at.Status.AttachError.Message):
 		return v.openHop(at.Status.AttachError.Time.Time, attacherBackoff, o, "the driver has registered since the last try")
 	case known == Yes && at.Status.AttachError != nil && notRegistered.MatchString(at.Status.AttachError.Message) && !v.passed(HopRegister):
 		return laterHop("the attacher waits for the driver on the node")
@@ -83,6 +83,10 @@ func attachHop(v *View) Hop {
 	switch {
 	case t != nil && multiAttach.MatchString(t.Text) && heldKnown == Yes && len(held) == 0:
 		return v.openHop(latest(v.scheduledAt(), t.At), normalAttach, o, "no node holds the volume any more, and there is no VolumeAttachment")
+	case t != nil && v.cured(t.Text):
+		return v.openHop(t.At, attacherBackoff, o, "the driver has registered since the last try")
+	case t != nil && notRegistered.MatchString(t.Text) && !v.passed(HopRegister):
+		return laterHop("the attacher waits for the driver on the node")
 	case t != nil:
 		return v.troubledHop(t, v.settled(t), "not attached")
 	}
@@ -127,9 +131,9 @@ func (v *View) deviceMissing() bool {
 }
 
 // cured: the last try failed since the driver was not registered, and it is now. The attacher is in back-off.
-func (v *View) cured(at *storagev1.VolumeAttachment) bool {
+func (v *View) cured(text string) bool {
 	_, known := v.registered(v.Node)
-	return known == Yes && notRegistered.MatchString(at.Status.AttachError.Message)
+	return known == Yes && notRegistered.MatchString(text)
 }
 
 // otherMachine: the volume was attached to a machine that had the node's name before: the attacher noted another node id

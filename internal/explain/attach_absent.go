@@ -168,8 +168,16 @@ func (v *View) restartSidecar(s sidecar) []Step {
 }
 
 func attachPVDeleting(v *View) (Finding, Truth) {
-	if !v.at(HopAttach) || v.PV == nil {
+	if !v.at(HopAttach) {
 		return Finding{}, No
+	}
+	if v.PV == nil {
+		t, known := v.attachSays()
+		if t == nil || told(attachWords, t.Text) != "attach/pv-deleting" {
+			return Finding{}, min(known.not(), Unknown)
+		}
+		return Finding{Status: v.settled(t), Evidence: []Evidence{t.Evidence}, Why: fmt.Sprintf("The attacher does not attach the volume to node %s any more: %s", v.Node, plainWords(t.Text)),
+			Fix: []Step{v.look("Save the data first: see the volume's handle and reclaim policy", "get", "pv", v.volumeName(), "-o", "yaml")}}, Yes
 	}
 	at, known := v.attachment(v.Node)
 	if known == Yes && at.DeletionTimestamp != nil {

@@ -198,10 +198,10 @@ func (v *View) attachSays() (*trouble, Truth) {
 		return nil, Yes
 	}
 	at, known := v.attachment(v.Node)
-	if known == Yes && at.DeletionTimestamp == nil && !at.Status.Attached && at.Status.AttachError != nil && !v.cured(at) {
+	if known == Yes && at.DeletionTimestamp == nil && !at.Status.Attached && at.Status.AttachError != nil && !v.cured(at.Status.AttachError.Message) {
 		return v.attachTrouble(at), Yes
 	}
-	if t := v.attachEvent(); t != nil && known != Yes && strings.Contains(t.Text, "Attach.Attach failed") && !attachEcho.MatchString(t.Text) {
+	if t := v.attachEvent(); t != nil && known != Yes && strings.Contains(t.Text, "AttachVolume.Attach failed") && !attachEcho.MatchString(t.Text) && !v.cured(t.Text) {
 		return t, Yes
 	}
 	if known == Yes && at.DeletionTimestamp == nil && !at.Status.Attached && at.Status.AttachError == nil && !untouched(at) {

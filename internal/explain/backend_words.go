@@ -29,6 +29,10 @@ const (
 		`resource ?not ?ready|(backup|snapshot|restore|rebuild|migration) .{0,40}(running|in progress|ongoing)`
 )
 
+// networkErrors are the names that operating systems and their libraries give to a peer that cannot be reached (errno(3), and
+// Node's for name service).
+const networkErrors = `ECONNREFUSED|ECONNRESET|ECONNABORTED|ETIMEDOUT|EHOSTUNREACH|EHOSTDOWN|ENETUNREACH|ENETDOWN|ENOTFOUND|EAI_AGAIN`
+
 // codes are error codes of gRPC and of backends' APIs that mean one thing, whatever words stand around them.
 var codes = map[string]*regexp.Regexp{
 	"permission":         regexp.MustCompile(`code = (PermissionDenied|Unauthenticated)\b|\b(UnauthorizedOperation|AuthorizationFailed|InvalidClientTokenId|ExpiredToken|InvalidAccessKeyId|NoPermission)\b`),

@@ -236,7 +236,7 @@ func volumeNames(pvs []*corev1.PersistentVolume) string {
 
 func pvClaimed(v *View) (Finding, Truth) {
 	c, known := v.wantedVolumes()
-	if c.unsure || len(c.claimed) == 0 || len(c.free)+len(c.broken)+len(c.released) > 0 {
+	if c.unsure || len(c.claimed) == 0 || c.barred || len(c.free)+len(c.broken)+len(c.released) > 0 {
 		return Finding{}, min(known.not(), Unknown)
 	}
 	pv := c.claimed[0]
@@ -260,7 +260,10 @@ func noMatchingPV(v *View) (Finding, Truth) {
 		return Finding{}, Unknown
 	}
 	unreachable := v.at(HopBind) && noVolumeFits.MatchString(v.unschedulable())
-	if !v.at(HopBind) && !c.selected || len(c.free) > 0 && !unreachable || len(c.broken)+len(c.released)+len(c.claimed) > 0 || v.pvKnown == No && v.Claim.Spec.VolumeName != "" {
+	if !v.at(HopBind) && !c.selected || v.pvKnown == No && v.Claim.Spec.VolumeName != "" {
+		return Finding{}, No
+	}
+	if reserved := len(c.broken)+len(c.released) > 0 || len(c.claimed) > 0 && !c.barred; len(c.free) > 0 && !unreachable || len(c.free) == 0 && reserved {
 		return Finding{}, No
 	}
 	if _, _, made := v.made(); made != No || v.at(HopBind) && v.waitsForConsumer() == Yes && v.Claim.Spec.VolumeName == "" && (v.Pod == nil || v.Node != "") {

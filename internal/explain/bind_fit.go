@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
@@ -21,6 +22,7 @@ type candidates struct {
 	released []*corev1.PersistentVolume // fit, and still carry a claim that is gone
 	claimed  []*corev1.PersistentVolume // fit, and belong to another claim
 	near     []nearVolume               // do not fit in one or two things
+	barred   bool                       // one of these is free and fits, but for the nodes that the pod may run on
 	selected bool                       // the claim has a selector, and it matches one of these
 	unsure   bool                       // something that decides where one belongs could not be read
 }
@@ -57,12 +59,15 @@ func (v *View) candidates() (candidates, Truth) {
 // sortIn puts a volume where it belongs; named: the claim asks for it by name, so whatever differs counts.
 func (v *View) sortIn(c *candidates, pv *corev1.PersistentVolume, named bool) {
 	why, selected := v.misfits(pv)
+	barred := false
 	if len(why) == 0 && pv.Spec.NodeAffinity != nil {
-		switch v.reachable(pv) {
-		case No:
+		switch reach := v.reachable(pv); {
+		case reach == No:
 			why = append(why, "no node is there that reaches it ("+affinity(pv)+")")
-		case Unknown:
+		case reach == Unknown:
 			c.unsure = true
+		case v.barred(pv):
+			barred, why = true, append(why, "no node that the pod's node selector or affinity allows reaches it ("+affinity(pv)+")")
 		}
 	}
 	r := pv.Spec.ClaimRef
@@ -74,6 +79,7 @@ func (v *View) sortIn(c *candidates, pv *corev1.PersistentVolume, named bool) {
 		if (mine && !gone || named) && (named || ours || selected || len(why) <= maxNear && !dynamic(pv)) {
 			c.near = append(c.near, nearVolume{pv, why})
 			c.selected = c.selected || selected
+			c.barred = c.barred || barred && mine && !gone
 		}
 		return
 	case mine && !gone:
@@ -94,6 +100,21 @@ func (v *View) sortIn(c *candidates, pv *corev1.PersistentVolume, named bool) {
 		c.claimed = append(c.claimed, pv)
 	}
 	c.selected = c.selected || selected
+}
+
+// barred: the scheduler finds no volume for the pod, and the pod's own node selector or affinity allows no node that reaches
+// this one.
+func (v *View) barred(pv *corev1.PersistentVolume) bool {
+	if v.Pod == nil || v.waitsForConsumer() != Yes || !noVolumeFits.MatchString(v.unschedulable()) {
+		return false
+	}
+	nodes, known := v.nodes()
+	wants := nodeaffinity.GetRequiredNodeAffinity(v.Pod)
+	_, found := first(nodes, known, func(n *corev1.Node) bool {
+		allowed, err := wants.Match(n)
+		return (allowed || err != nil) && reaches(pv, n)
+	})
+	return found == No
 }
 
 // dynamic: a provisioner made it for one claim.

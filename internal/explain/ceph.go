@@ -14,12 +14,22 @@ import (
 // Ceph's health checks with which writes hang until somebody acts (docs.ceph.com, health checks).
 var cephHangs = []string{"PG_AVAILABILITY", "OSD_FULL", "POOL_FULL", "MON_DOWN", "SLOW_OPS", "TOO_FEW_OSDS", "OSD_DOWN", "MDS_ALL_DOWN", "FS_DEGRADED", "PG_DEGRADED_FULL"}
 
-// sickBackend tells from Rook's CephCluster, where there is one for the class, why calls to the backend hang; empty: nothing of
-// that is to be seen.
-func (v *View) sickBackend() (string, []Evidence) {
-	if !strings.HasSuffix(v.Driver, ".csi.ceph.com") {
-		return "", nil
+// sickBackend tells from a vendor's objects, where there are any for the class, why the backend does not answer; empty: nothing
+// of that is to be seen. A state of the very backend that the driver misses is certain, the health of a whole cluster is likely.
+func (v *View) sickBackend() (string, Confidence, []Evidence) {
+	switch {
+	case v.Driver == tridentDriver:
+		why, ev := v.sickTrident()
+		return why, Certain, ev
+	case strings.HasSuffix(v.Driver, ".csi.ceph.com"):
+		why, ev := v.sickCeph()
+		return why, Likely, ev
 	}
+	return "", "", nil
+}
+
+// sickCeph tells from Rook's CephCluster why calls hang.
+func (v *View) sickCeph() (string, []Evidence) {
 	class, known := v.class()
 	var clusters []*unstructured.Unstructured
 	v.ahead(func() { clusters, _ = list[*unstructured.Unstructured](v.world, inCeph, snapshot.Query{}) })

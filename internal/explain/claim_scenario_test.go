@@ -77,6 +77,10 @@ status: {phase: Terminating}`, set, owned(waiting("db-2", "30m", missing, "data-
 func TestBindScenarios(t *testing.T) {
 	asks := `, storageClassName: ""`
 	vol := func(phase, spec string) string { return volume("v", phase, spec) }
+	const noneFits = "0/2 nodes are available: 1 node(s) didn't find available persistent volumes to bind, 1 node(s) didn't match Pod's node affinity/selector."
+	at := func(rack string) string {
+		return ", nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: rack, operator: In, values: [" + rack + "]}]}]}}"
+	}
 	runScenarios(t, []scenario{
 		{"volume named that does not exist", []string{claim("c", "30m", asks+", volumeName: v")}, pvc("c"), "stuck", "bind/pv-missing", "v"},
 		{"volume named is another claim's", []string{claim("c", "30m", asks+", volumeName: v"), vol("Bound", claimRef("app", "other", "u"))}, pvc("c"), "stuck", "bind/pv-claimed", "app/other"},
@@ -84,6 +88,14 @@ func TestBindScenarios(t *testing.T) {
 		{"only a Released volume fits", []string{claim("c", "30m", asks), vol("Released", claimRef("app", "x", "old")), strings.Replace(volume("small", "Available", ""), "10Gi", "1Gi", 1)}, pvc("c"), "stuck", "bind/pv-released", "v"},
 		{"claimRef without a namespace", []string{claim("c", "30m", asks), vol("Available", claimRef("", "c", ""))}, pvc("c"), "stuck", "bind/claimref-broken", "claimRef"},
 		{"claimRef with another namespace", []string{claim("c", "30m", asks+", volumeName: v"), vol("Available", claimRef("prod", "c", ""))}, pvc("c"), "stuck", "bind/claimref-broken", "prod"},
+		{"free where the pod may not run, and taken where it may", []string{class("local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer"), claim("c", "30m", ", storageClassName: local"),
+			strings.Replace(waiting("p", "30m", noneFits, "c"), "spec: {", "spec: {nodeSelector: {rack: a}, ", 1), node("n1", ", rack: a"), node("n2", ", rack: b"),
+			volume("far", "Available", ", storageClassName: local"+at("b")), volume("taken", "Bound", ", storageClassName: local"+at("a")+claimRef("app", "other", "u"))},
+			pod("p"), "stuck", "bind/no-matching-pv", "the nearest is far"},
+		{"free where the pod may not run, and Released where it may", []string{class("local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer"), claim("c", "30m", ", storageClassName: local"),
+			strings.Replace(waiting("p", "30m", noneFits, "c"), "spec: {", "spec: {nodeSelector: {rack: a}, ", 1), node("n1", ", rack: a"), node("n2", ", rack: b"),
+			volume("far", "Available", ", storageClassName: local"+at("b")), volume("old", "Released", ", storageClassName: local"+at("a")+claimRef("app", "other", "u"))},
+			pod("p"), "stuck", "bind/pv-released", "old"},
 		{"too small", []string{claim("c", "30m", asks), strings.Replace(vol("Available", ""), "10Gi", "5Gi", 1)}, pvc("c"), "stuck", "bind/no-matching-pv", "capacity 5Gi"},
 		{"other access mode", []string{claim("c", "30m", asks), strings.Replace(vol("Available", ""), "ReadWriteOnce", "ReadWriteMany", 1)}, pvc("c"), "stuck", "bind/no-matching-pv", "accessModes"},
 		{"other class text", []string{claim("c", "30m", asks), vol("Available", ", storageClassName: manual")}, pvc("c"), "stuck", "bind/no-matching-pv", "manual"},

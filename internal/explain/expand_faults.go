@@ -159,13 +159,13 @@ func resizerNotRunning(v *View) (Finding, Truth) {
 	}
 	s := v.sidecar(resizerSidecar)
 	_, known := v.claimEvents()
-	untouched := v.resizeState() == "" && claimCondition(v.Claim, corev1.PersistentVolumeClaimResizing) == nil && !v.resizerSpoke()
+	untouched := v.resizeState() == "" && claimCondition(v.Claim, corev1.PersistentVolumeClaimResizing) == nil && claimCondition(v.Claim, corev1.PersistentVolumeClaimControllerResizeError) == nil && !v.resizerSpoke()
 	switch {
 	case s.Works == Unknown && untouched: // the resizer marks a claim as soon as it takes it up
 		s.Proof, s.Why = Possible, "the claim has no mark of it (no Resizing condition, no allocatedResourceStatuses); the sidecar itself could not be looked at"
 	case s.Works == Unknown || known == Unknown && s.Proof != Certain:
 		return Finding{}, Unknown
-	case s.Works == Yes && (v.resizerSpoke() || claimCondition(v.Claim, corev1.PersistentVolumeClaimResizing) != nil || v.hop(HopExpand).Status != StatusStuck):
+	case s.Works == Yes && (!untouched || v.hop(HopExpand).Status != StatusStuck):
 		return Finding{}, No
 	}
 	f := v.sizeFinding(fmt.Sprintf("%s, and no csi-resizer (external-resizer) of driver %s works on it: %s.", v.grows(), v.Driver, s.Why))
@@ -230,7 +230,7 @@ func (v *View) fixNodeExpand() []Step {
 }
 
 // The words of drivers that grow a volume only while nobody uses it.
-var offlineOnly = phrase(`only supports offline expansion|only (be )?(supported|possible|allowed|done) (on|for|with|when|while|if) .{0,30}(unattached|detached|offline|stopped|unmounted|not attached)|offline (volume )?(expansion|resize)|online (volume )?(expansion|resize|extend)\w* (is )?(not |un)supported|not support(ed)? online|(must|should|needs? to|has to) (first )?be (detached|unpublished|offline|unmounted|stopped|shut ?down|deallocated)|(cannot|can't|can not|unable to|not allowed to|could not) (be )?(expand|resize|extend|grow)\w*.{0,80}(while|when|since|because|as).{0,40}(attached|in[- ]use|published|mounted|online|running)|(detach|unpublish|scale down|shut ?down|stop).{0,60}(before|and|then|to) .{0,30}(expand|resiz|extend|grow)|(currently )?in[- ]use.{0,60}(expand|resize|extend)|attached to (a )?running|status must be available`)
+var offlineOnly = phrase(`only supports offline expansion|only (be )?(supported|possible|allowed|done) (on|for|with|when|while|if) .{0,30}(unattached|detached|offline|stopped|unmounted|not attached)|offline (volume )?(expansion|resize)|online (volume )?(expansion|resize|extend)\w* (is )?(not |un)supported|not support(ed)? online|(must|should|needs? to|has to) (first )?be (detached|unpublished|offline|unmounted|stopped|shut ?down|deallocated)|(cannot|can't|can not|unable to|not allowed to|could not) (be )?(expand|resize|extend|grow)\w*.{0,80}(while|when|since|because|as).{0,40}(attached|in[- ]use|published|mounted|online|running)|(detach|unpublish|scale down|shut ?down|stop).{0,60}(before|and|then|to) .{0,30}(expand|resiz|extend|grow)|(currently )?in[- ]use.{0,60}(expand|resize|extend)|attached to (a )?running|status must be available|(invalid|unexpected|wrong|illegal|incorrect) (\S+ )?(state|status)\b\W*(attached|in[- ]use|published|mounted|online)|\b(state|status) (\S+ )?\W?(attached|in[- ]use|published|mounted|online)\b.{0,60}(expand|expansion|resiz|extend|grow)`)
 
 func needsDetach(v *View) (Finding, Truth) {
 	if !v.at(HopExpand) || !v.growing() {

@@ -38,6 +38,7 @@ var (
 	// Objects of vendors are kept as they are; each is read only where a cause asks for it by name.
 	inTickets         = Input{"volumeattachments.longhorn.io", []string{"get"}, "who else holds a Longhorn volume to its node"}
 	inCeph            = Input{"cephclusters.ceph.rook.io", []string{"list"}, "whether the Ceph cluster behind a volume is well"}
+	inTrident         = Input{"tridentbackends.trident.netapp.io", []string{"list"}, "whether the backends of Trident are online"}
 	inProviderClasses = Input{"secretproviderclasses.secrets-store.csi.x-k8s.io", []string{"get"}, "what a secrets-store volume asks for"}
 	inReports         = Input{"nodereports.csidoctor.dev", nil, "the node's sockets, mounts and devices"}
 	inLogs            = Input{"logexcerpts.csidoctor.dev", nil, "lines of the driver's logs"}
@@ -46,7 +47,7 @@ var (
 
 // Inputs is the table.
 var Inputs = []Input{inClaims, inVolumes, inPods, inNodes, inEvents, inNamespaces, inQuotas, inClasses, inAttachments,
-	inDrivers, inCSINodes, inCapacities, inAttributes, inLeases, inDaemonSets, inDeployments, inStatefulSets, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inTickets, inProviderClasses, inCeph, inReports, inLogs, inPodLogs}
+	inDrivers, inCSINodes, inCapacities, inAttributes, inLeases, inDaemonSets, inDeployments, inStatefulSets, inSnapshots, inContents, inSnapClasses, inRoles, inBindings, inTickets, inProviderClasses, inCeph, inTrident, inReports, inLogs, inPodLogs}
 
 // fetch is the one way to the facts. The bool says that the answer is complete: all that there is, perhaps nothing. What is
 // neither read nor a gap becomes wanted.

@@ -387,7 +387,7 @@ func plainWords(text string) string {
 		}
 		text = desc
 	}
-	if _, after, ok := strings.Cut(text, `" : `); ok && (strings.HasPrefix(text, "MountVolume.") || strings.HasPrefix(text, "MapVolume.")) {
+	if _, after, ok := strings.Cut(text, `" : `); ok && (strings.HasPrefix(text, "MountVolume.") || strings.HasPrefix(text, "MapVolume.") || strings.HasPrefix(text, "AttachVolume.")) {
 		text = after
 	}
 	return strings.Join(strings.Fields(text), " ")

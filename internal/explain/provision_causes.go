@@ -223,6 +223,9 @@ have more.`,
 		if t == nil {
 			return Finding{}, min(known.not(), Unknown)
 		}
+		if _, class := v.class(); class == Unknown && t.Source == pvController {
+			return Finding{}, Unknown // no driver was asked, and whether one would be is in the class
+		}
 		if word := v.told(provisionWords, t.Text); word != "" && word != "provision/backend-error" {
 			return Finding{}, No
 		}
@@ -272,9 +275,11 @@ func backendUnreachable(v *View) (Finding, Truth) {
 		return Finding{}, min(known.not(), Unknown)
 	}
 	word := v.told(provisionWords, t.Text)
-	sick, ev := "", []Evidence(nil)
+	var sick string
+	var proof Confidence
+	var ev []Evidence
 	if word == "provision/backend-unreachable" || word == "provision/operation-pending" {
-		sick, ev = v.sickBackend()
+		sick, proof, ev = v.sickBackend()
 	}
 	if word != "provision/backend-unreachable" && sick == "" {
 		return Finding{}, No
@@ -283,7 +288,7 @@ func backendUnreachable(v *View) (Finding, Truth) {
 		say("See whether the storage backend is healthy (its own status, for Ceph HEALTH and the placement groups), and whether the driver's controller pod reaches it: DNS, firewall, proxy, certificate."))
 	f.Evidence = append(append([]Evidence{t.Evidence}, ev...), f.Evidence...)
 	if sick != "" {
-		f.Confidence, f.Why = Likely, sentence(f.Why)+" "+sick+"."
+		f.Confidence, f.Why = proof, sentence(f.Why)+" "+sick+"."
 	}
 	f.Fix = append(f.Fix, v.controllerLogs()...)
 	return f, Yes

@@ -78,7 +78,7 @@ func invalidParameters(v *View) (Finding, Truth) {
 			return f, Yes
 		}
 	}
-	return said("provision/invalid-parameters", provisionError, provisionWords, func(v *View, t *trouble) Finding {
+	refused := func(v *View, t *trouble) Finding {
 		asked := v.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
 		f := v.refused(t, fmt.Sprintf("Driver %s cannot make what class %s and claim %s/%s (%s) ask for: %s", v.Driver, v.className(), v.Namespace, v.ClaimName, asked.String(), driverSays(t)),
 			v.look("See the parameters of the class", "get", "storageclass", v.className(), "-o", "yaml"),
@@ -89,7 +89,15 @@ func invalidParameters(v *View) (Finding, Truth) {
 			f.Confidence = Certain
 		}
 		return f
-	})(v)
+	}
+	if t != nil && noBackendsSaid.MatchString(t.Text) {
+		if online, _ := v.tridentBackends(); len(online) > 0 { // so it is the pools or attributes that the class asks for
+			f := refused(v, t)
+			f.Evidence = append([]Evidence{t.Evidence, fact(ref(online[0]), "state", "online", time.Time{})}, f.Evidence...)
+			return f, Yes
+		}
+	}
+	return said("provision/invalid-parameters", provisionError, provisionWords, refused)(v)
 }
 
 // aboutSelector says why a selector and a class that makes volumes do not go together.

@@ -47,6 +47,9 @@ func TestProvisionWords(t *testing.T) {
 		{failed + `rpc error: code = Internal desc = Message: "Operation could not be completed as it results in exceeding approved standardDv3 Quota", code: "QuotaExceeded"`, "provision/quota"},
 		{failed + `rpc error: code = Internal desc = failed to create access point: AccessPointLimitExceeded: You have reached the maximum number of access points`, "provision/quota"},
 
+		{failed + `rpc error: code = Internal desc = Error returned by Blockstorage Service. Http Status Code: 400. Error Code: LimitExceeded. Message: The following service limits were exceeded: volume-count.`, "provision/quota"},
+		{failed + `rpc error: code = Internal desc = the project limit of volumes is 20`, ""},
+
 		// Credentials.
 		{failed + `rpc error: code = Internal desc = could not create volume in EC2: UnauthorizedOperation: You are not authorized to perform this operation. User: x is not authorized to perform: ec2:CreateVolume`, "provision/permission"},
 		{failed + `rpc error: code = Internal desc = Could not create volume: NoCredentialProviders: no valid providers in chain`, "provision/permission"},
@@ -69,6 +72,8 @@ func TestProvisionWords(t *testing.T) {
 		{failed + `rpc error: code = InvalidArgument desc = multi node access modes are only supported on rbd "block" type volumes`, "provision/access-mode"},
 		{failed + `rpc error: code = InvalidArgument desc = VolumeCapabilities cannot be satisfied: unsupported volume capability`, "provision/access-mode"},
 		{failed + `rpc error: code = InvalidArgument desc = block volume not supported by NFS driver`, "provision/access-mode"},
+		{failed + `rpc error: code = InvalidArgument desc = capability at index 0 is not supported`, "provision/access-mode"},
+		{failed + `rpc error: code = InvalidArgument desc = requested capabilities are not supported by the driver`, "provision/access-mode"},
 
 		// Room.
 		{failed + `rpc error: code = ResourceExhausted desc = Node CreateVolume: device creation failed: not enough space`, "provision/out-of-capacity"},
@@ -80,6 +85,9 @@ func TestProvisionWords(t *testing.T) {
 		{failed + `rpc error: code = Internal desc = schedule allocate error: No valid backend was found. No weighed backends available`, "provision/out-of-capacity"},
 		{failed + `rpc error: code = Internal desc = Insufficient disk space on datastore 'vsanDatastore'.`, "provision/out-of-capacity"},
 		{failed + `rpc error: code = Internal desc = failed to create volume: rados: ret=-28, No space left on device`, "provision/out-of-capacity"},
+
+		// A backend that is not online is none that is full.
+		{failed + `rpc error: code = Unknown desc = no available backends for storage class gold`, "provision/backend-unreachable"},
 
 		// What cannot be made.
 		{failed + `claim Selector is not supported`, "provision/invalid-parameters"},
@@ -99,6 +107,10 @@ func TestProvisionWords(t *testing.T) {
 		{failed + `rpc error: code = Internal desc = error creating volume: Get "https://array.corp/api": dial tcp: lookup array.corp on 10.96.0.10:53: no such host`, "provision/backend-unreachable"},
 		{failed + `rpc error: code = Internal desc = RequestError: send request failed caused by: Post "https://ec2.eu-west-1.amazonaws.com/": dial tcp 1.2.3.4:443: i/o timeout`, "provision/backend-unreachable"},
 		{failed + `rpc error: code = InvalidArgument desc = failed to get connection: connecting failed: rados: ret=-110, Connection timed out`, "provision/backend-unreachable"},
+		{failed + `rpc error: code = Internal desc = Error: connect ECONNREFUSED 192.0.2.40:80`, "provision/backend-unreachable"},
+		{failed + `rpc error: code = Internal desc = Error: getaddrinfo ENOTFOUND nas.home.arpa`, "provision/backend-unreachable"},
+		{failed + `rpc error: code = Internal desc = AxiosError: connect EHOSTUNREACH 192.0.2.40:443`, "provision/backend-unreachable"},
+		{failed + `rpc error: code = Internal desc = Error: ENOENT, open '/etc/driver.yaml'`, ""},
 		{failed + `rpc error: code = Internal desc = tls: failed to verify certificate: x509: certificate signed by unknown authority`, "provision/backend-unreachable"},
 		{failed + `rpc error: code = Internal desc = Bad response statusCode [503]. Status [503 Service Unavailable]`, "provision/backend-unreachable"},
 

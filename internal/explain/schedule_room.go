@@ -87,12 +87,16 @@ func noCapacity(v *View) (Finding, Truth) {
 		return Finding{}, min(registered, Unknown) // no plugin anywhere: that is why nobody publishes
 	}
 	capacities, known := list[*storagev1.CSIStorageCapacity](v.world, inCapacities, snapshot.Query{})
-	if known == Unknown {
-		return Finding{}, Unknown
-	}
 	class := v.className()
 	asked := v.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	f := v.scheduling()
+	if known == Unknown { // the scheduler has counted them: only how much there is, and where, stays open
+		f.Why = fmt.Sprintf("The scheduler finds no node with room for %s of class %s (driver %s). It counts by CSIStorageCapacity objects, and these could not be read.", asked.String(), class, v.Driver)
+		f.Evidence = append(f.Evidence, fact(v.claimObject(), "spec.resources.requests.storage", asked.String(), time.Time{}))
+		f.Fix = []Step{v.look("See, with the right to, how much room the driver publishes for each node or zone, or that nobody publishes any", "get", "csistoragecapacities", "-A"),
+			say("Make room in the pools of the nodes that the pod may use, ask for less, or let the pod run on nodes that have room.")}
+		return f, Yes
+	}
 	f.Confidence = Certain
 	var published int
 	for _, c := range capacities {

@@ -75,7 +75,7 @@ func Start(t testing.TB, facts *snapshot.Snapshot, o Options) *Server {
 const NotRecorded = "it was not recorded"
 
 // AsRecorded refuses what the facts have a gap for, in its words, and kinds of which they know nothing. Of a kind that has
-// objects but was not recorded as read, those objects are all that the server has.
+// objects but was not recorded as read, those objects are all that the server has, unless it was read in one namespace only.
 func AsRecorded(facts *snapshot.Snapshot) func(snapshot.Query) string {
 	return func(q snapshot.Query) string {
 		g := facts.GapOf(q)
@@ -84,11 +84,18 @@ func AsRecorded(facts *snapshot.Snapshot) func(snapshot.Query) string {
 			return ""
 		case g != nil && g.Reason == "forbidden":
 			return g.Detail
-		case len(facts.Select(snapshot.Query{Resource: q.Resource})) > 0:
+		case len(facts.Select(snapshot.Query{Resource: q.Resource})) > 0 && !oneNamespace(facts, q):
 			return ""
 		}
 		return q.Resource + " is forbidden: " + NotRecorded
 	}
+}
+
+// oneNamespace: all of a kind is asked for, and the facts come from someone who may list it in a namespace only.
+func oneNamespace(facts *snapshot.Snapshot, q snapshot.Query) bool {
+	return q.Namespace == "" && slices.ContainsFunc(facts.Read, func(r snapshot.Query) bool {
+		return r == snapshot.Query{Resource: q.Resource, Namespace: r.Namespace} && r.Namespace != ""
+	})
 }
 
 // Kubeconfig writes a file that points kubectl and its like at the server, and gives its path.

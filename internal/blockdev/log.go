@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ var logPlaces = []*regexp.Regexp{
 	regexp.MustCompile(`\[` + blockName + `\]`),                                    // sd 2:0:0:1: [sdb] ...
 	regexp.MustCompile(`\b(?:on|for) ` + blockName + `-\d+(?:[,.:\s]|$)`),          // JBD2: ... on dm-3-8
 	regexp.MustCompile(`^drbd \S+ (drbd\d+)(?: \S+)?: `),                           // drbd pvc-1/0 drbd1000 node-2: ...
-	regexp.MustCompile(`^(?:[\w/-]+:? ?)?(?:\S+ )?` + blockName + `:(?:\s|$)`),     // block nbd0: ..., rbd: rbd0: ...
+	regexp.MustCompile(`^(?:[\w/-]+[: ] ?)?(?:\S+ )?` + blockName + `:(?:\s|$)`),   // block nbd0: ..., rbd: rbd0: ...
 	regexp.MustCompile(`(?:^|\s)/dev/` + blockName + `(?:[,.:\s]|$)`),              // BTRFS: device ... /dev/sdb scanned by
 	regexp.MustCompile(`^device-mapper: [\w -]+: (\d{1,4}:\d{1,7}): `),             // a number: Named finds the name
 	regexp.MustCompile(`^(?:sd|scsi) (\d{1,5}:\d{1,5}:\d{1,5}:\d{1,20}): `),        // a SCSI address
@@ -31,12 +32,30 @@ var logStamp = regexp.MustCompile(`^(?:<\d+>)?(?:\[\s*\d+\.\d+\]\s)?\s*`)
 // Empty: none. A multipath line that says which path failed is about the map.
 func LogDevice(message string) string {
 	message = message[len(logStamp.FindString(message)):]
+	if !mayName(message) {
+		return ""
+	}
 	for _, place := range logPlaces {
 		if m := place.FindStringSubmatch(message); m != nil {
 			return m[1]
 		}
 	}
 	return ""
+}
+
+var nameStarts = []string{"sd", "vd", "xvd", "hd", "dasd", "nvme", "mmcblk", "rbd", "nbd", "loop", "md", "zd", "pmem", "bcache", "drbd", "zram", "sr", "dm-", "device-mapper", "scsi"}
+
+// mayName spares most lines of a log the expressions: a word must begin as the names do.
+func mayName(message string) bool {
+	inWord := false
+	for i, c := range []byte(message) {
+		before := inWord
+		inWord = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
+		if inWord && !before && slices.ContainsFunc(nameStarts, func(start string) bool { return strings.HasPrefix(message[i:], start) }) {
+			return true
+		}
+	}
+	return false
 }
 
 var (

@@ -57,8 +57,9 @@ var kernelLines = map[string]string{
 	"I/O error, dev sdabcdefgh, sector 1":                            "",
 	"Out of memory: Killed process 1 (sdb)":                          "sdb", // a process may be called so; the line is shown, not judged
 	"overlayfs: upper fs does not support tmpfile":                   "",
-	"EXT4-fs (sdb1-not): x":                                          "",
-	"":                                                               "",
+	"foosdb: x":             "",
+	"EXT4-fs (sdb1-not): x": "",
+	"":                      "",
 }
 
 func TestLogDevice(t *testing.T) {
@@ -96,4 +97,18 @@ func FuzzLogDevice(f *testing.F) {
 			t.Errorf("%q: %q is no kernel's name", line, got)
 		}
 	})
+}
+
+// Most lines of a log are about no device.
+func BenchmarkLogDevice(b *testing.B) {
+	for _, c := range []struct{ name, line string }{
+		{"device", "EXT4-fs error (device sdb): ext4_lookup:1707: inode #2: comm ls: deleted inode referenced: 12"},
+		{"none", "IPv6: ADDRCONF(NETDEV_CHANGE): cali0123456789a: link becomes ready, and some more words behind it"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				LogDevice(c.line)
+			}
+		})
+	}
 }

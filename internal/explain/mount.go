@@ -136,6 +136,9 @@ func (v *View) startTrouble() *trouble {
 	case said != nil && (len(found) == 0 || v.containerTells(found[0]) == ""):
 		return said // the runtime's own words, where the container's status has none
 	case len(found) > 0:
+		if t := found[0]; said != nil && strings.Contains(said.Text, t.Text) { // the event of the same error counts it
+			t.Count = max(t.Count, said.Count)
+		}
 		return found[0]
 	}
 	return nil
@@ -352,7 +355,9 @@ func mountCause(id, says string, fix func(*View, *blame) []Step) func(*View) (Fi
 			f.Why = v.say(says) + ": " + plainWords(b.Trouble.Text)
 		}
 		if f.Status == "" {
-			f.Status = v.unwell(b.Trouble)
+			if f.Status = v.unwell(b.Trouble); f.Status == StatusWaiting {
+				f.Until = moment(b.Trouble.Since.Add(errorSettled))
+			}
 		}
 		return f, Yes
 	}

@@ -20,7 +20,7 @@ func volumeLimit(v *View) (Finding, Truth) {
 	csinodes, known := list[*storagev1.CSINode](v.world, inCSINodes, snapshot.Query{})
 	attachments, _ := list[*storagev1.VolumeAttachment](v.world, inAttachments, snapshot.Query{})
 	var full []string
-	limited := false
+	limited, freed := false, false
 	for _, n := range csinodes {
 		d := driverOf(n, v.Driver)
 		if d == nil || d.Allocatable == nil || d.Allocatable.Count == nil {
@@ -43,6 +43,7 @@ func volumeLimit(v *View) (Finding, Truth) {
 		full = append(full, fmt.Sprintf("%s (%d of %d)", n.Name, attached, *d.Allocatable.Count))
 		f.Evidence = append(f.Evidence, fact(Object{Kind: "CSINode", Name: n.Name}, "spec.drivers["+v.Driver+"].allocatable.count", fmt.Sprintf("%d, and %d volumes are attached", *d.Allocatable.Count, attached), time.Time{}))
 		if leaving != nil {
+			freed = true
 			f.Status, f.Until = StatusWaiting, moment(leaving.DeletionTimestamp.Add(normalTeardown))
 			f.Evidence = append(f.Evidence, fact(ref(leaving), "metadata.deletionTimestamp", leaving.DeletionTimestamp.UTC().Format(time.RFC3339), leaving.DeletionTimestamp.Time))
 		}
@@ -55,7 +56,7 @@ func volumeLimit(v *View) (Finding, Truth) {
 		f.Confidence = Certain
 		f.Why = fmt.Sprintf("Pod %s/%s finds no node with a free slot for a volume of driver %s; full: %s.", v.Pod.Namespace, v.Pod.Name, v.Driver, strings.Join(full[:min(5, len(full))], ", "))
 	}
-	if f.Status == StatusWaiting && f.Until != nil {
+	if freed {
 		f.Why += " A volume is being detached there, which frees a slot."
 	}
 	f.Fix = []Step{v.look("See what is attached where, and what is left over", "get", "volumeattachments", "-o", "wide"),

@@ -171,7 +171,10 @@ func snapshotClassMissing(v *View) (Finding, Truth) {
 	}
 	list := "there is none"
 	if len(have) > 0 {
-		list = strings.Join(have, ", ")
+		list = strings.Join(have[:min(5, len(have))], ", ")
+	}
+	if n := len(have) - 5; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
 	}
 	f := Finding{Confidence: Certain, Why: fmt.Sprintf("Snapshot %s/%s names class %s, and there is no such VolumeSnapshotClass (there are: %s). It was never cut.", c.Namespace, c.Name, name, list),
 		Evidence: []Evidence{fact(ref(c.VolumeSnapshot), "spec.volumeSnapshotClassName", name, c.CreationTimestamp.Time), fact(Object{Kind: "VolumeSnapshotClass"}, "names", list, time.Time{})}}
@@ -179,8 +182,11 @@ func snapshotClassMissing(v *View) (Finding, Truth) {
 		f.Confidence = Likely
 		f.Why = fmt.Sprintf("Snapshot %s/%s names no class, and there is no default for its driver, or more than one (there are: %s). It was never cut.", c.Namespace, c.Name, list)
 	}
-	if named == Unknown {
+	switch {
+	case named == Unknown:
 		f.Confidence = Likely
+	case name != "":
+		f.Status = StatusStuck // no try succeeds before somebody acts
 	}
 	if t != nil {
 		f.Evidence = append(f.Evidence, t.Evidence)

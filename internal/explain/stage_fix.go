@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -238,44 +237,11 @@ func (v *View) serverOf(b *blame) (host, port string) {
 	return "", ""
 }
 
-// Options that only some filesystems know, by the beginning up to "=". A disk's filesystem refuses those of shares, and the
-// other way round.
-var optionsOf = map[string][]string{
-	"smb":  {"dir_mode", "file_mode", "mfsymlinks", "nobrl", "noperm", "serverino", "noserverino", "nosharesock", "cache", "vers", "sec", "uid", "gid", "domain", "actimeo", "seal", "username", "password"},
-	"nfs":  {"nfsvers", "vers", "proto", "hard", "soft", "rsize", "wsize", "timeo", "retrans", "nolock", "nconnect", "noresvport", "actimeo", "minorversion", "sec", "lookupcache", "fsc"},
-	"fuse": {"allow_other", "allow-other", "allow-delete", "allow_root", "default_permissions", "implicit-dirs", "region", "file-mode", "dir-mode"},
-	"xfs":  {"nouuid", "inode64", "logbufs", "logbsize", "wsync", "swalloc", "pquota", "uquota", "gquota", "largeio", "allocsize"},
-	"ext4": {"data", "journal_checksum", "journal_async_commit", "commit", "errors", "barrier", "nobarrier", "dioread_nolock", "delalloc", "nodelalloc", "noload", "stripe", "min_batch_time"},
-}
-
-// strange are the options of a PV that its filesystem on a disk does not know, since they belong to another kind.
-func strange(fsType string, options []string) []string {
-	own := fsType
-	if sameFilesystem[fsType] == "ext" {
-		own = "ext4"
-	}
-	if own != "ext4" && own != "xfs" {
-		return nil
-	}
-	var out []string
-	for _, o := range options {
-		for word := range strings.SplitSeq(o, ",") {
-			name, _, _ := strings.Cut(word, "=")
-			if slices.Contains(optionsOf[own], name) {
-				continue
-			}
-			for kind, names := range optionsOf {
-				if kind != own && slices.Contains(names, name) && !slices.Contains(out, word) {
-					out = append(out, word)
-				}
-			}
-		}
-	}
-	return out
-}
+// mountType is the filesystem in what k8s.io/mount-utils says of a mount that failed.
+var mountType = regexp.MustCompile(`Mounting arguments:(?s:.{0,200})-t (\w+) `)
 
 // badMountOptions: the driver says so, or mount says only that something does not fit, and the PV asks a disk's filesystem for
-// options of another kind.
+// options that it does not know.
 func badMountOptions(v *View) (Finding, Truth) {
 	f, known := mountCause("stage/bad-mount-options", "The mount options of volume VOLUME are refused on node NODE", fixOptions)(v)
 	if known != No || !v.failing() {
@@ -288,12 +254,16 @@ func badMountOptions(v *View) (Finding, Truth) {
 	if v.PV == nil || v.PV.Spec.CSI == nil {
 		return Finding{}, min(read(v.pvKnown).not(), Unknown)
 	}
-	wrong := strange(v.PV.Spec.CSI.FSType, v.PV.Spec.MountOptions)
+	fsType := v.PV.Spec.CSI.FSType
+	if m := mountType.FindStringSubmatch(b.Trouble.Text); fsType == "" && m != nil {
+		fsType = m[1] // what the driver chose
+	}
+	wrong := strange(fsType, v.PV.Spec.MountOptions)
 	if len(wrong) == 0 {
 		return Finding{}, No
 	}
-	return Finding{Status: v.settled(b.Trouble), Evidence: []Evidence{b.Trouble.Evidence, fact(ref(v.PV), "spec.mountOptions", strings.Join(v.PV.Spec.MountOptions, ", "), time.Time{}), fact(ref(v.PV), "spec.csi.fsType", v.PV.Spec.CSI.FSType, time.Time{})},
-		Why: fmt.Sprintf("The volume %s asks for options that %s does not know (%s), so mounting it on node %s fails: %s", v.volumeName(), v.PV.Spec.CSI.FSType, strings.Join(wrong, ", "), v.Node, plainWords(b.Trouble.Text)), Fix: fixOptions(v, b)}, Yes
+	return Finding{Status: v.settled(b.Trouble), Evidence: []Evidence{b.Trouble.Evidence, fact(ref(v.PV), "spec.mountOptions", strings.Join(v.PV.Spec.MountOptions, ", "), time.Time{}), fact(ref(v.PV), "spec.csi.fsType", fsType, time.Time{})},
+		Why: fmt.Sprintf("The volume %s asks for options that %s does not know (%s), so mounting it on node %s fails: %s", v.volumeName(), fsType, strings.Join(wrong, ", "), v.Node, plainWords(b.Trouble.Text)), Fix: fixOptions(v, b)}, Yes
 }
 
 func fixOptions(v *View, _ *blame) []Step {

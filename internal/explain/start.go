@@ -222,6 +222,9 @@ func containerFails(v *View) (Finding, Truth) {
 	f := Finding{Rest: true, Status: v.hop(HopStart).Status, Until: v.hop(HopStart).Until, Confidence: Likely}
 	switch {
 	case b != nil:
+		if f.Status = v.settled(b.Trouble); f.Status == StatusStuck {
+			f.Until = nil
+		}
 		f.Why = fmt.Sprintf("The volume %s is mounted for pod %s on node %s. The pod does not run for another reason: %s", v.volumeName(), v.say("POD"), v.Node, b.Trouble.Evidence.Value)
 		f.Evidence = b.Evidence
 	case f.Status == StatusWaiting:

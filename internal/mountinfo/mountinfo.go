@@ -26,7 +26,7 @@ type Table []Mount
 
 // Parse reads a table. A bad line becomes a gap.
 func Parse(text string) (Table, []nodereport.Gap) {
-	var t Table
+	t := make(Table, 0, strings.Count(text, "\n")+1)
 	var gaps []nodereport.Gap
 	n := 0
 	for line := range strings.SplitSeq(text, "\n") {
@@ -39,7 +39,7 @@ func Parse(text string) (Table, []nodereport.Gap) {
 			gaps = append(gaps, nodereport.Gap{What: fmt.Sprintf("mountinfo line %d", n), Reason: err.Error()})
 			continue
 		}
-		t = append(t, Mount{*info, line})
+		t = append(t, Mount{info, line})
 	}
 	return t, gaps
 }
@@ -49,30 +49,40 @@ func Parse(text string) (Table, []nodereport.Gap) {
 //
 //	36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
 //	(0)(1)(2)  (3)   (4)   (5)        (6)...   sep fstype source super options
-func parseLine(line string) (*mountinfo.Info, error) {
-	f := strings.Split(line, " ")
-	if len(f) < 10 {
-		return nil, fmt.Errorf("%d fields, want 10 or more", len(f))
-	}
-	sep := len(f) - 4
-	for f[sep] != "-" { // from behind: super options of old cifs may have spaces in them
-		if sep--; sep == 5 {
-			return nil, fmt.Errorf("no separator")
+func parseLine(line string) (info mountinfo.Info, err error) {
+	var f [6]string
+	at := 0
+	for i := range f {
+		n := strings.IndexByte(line[at:], ' ')
+		if n < 0 {
+			return info, fmt.Errorf("%d fields, want 10 or more", i+1)
 		}
+		f[i] = line[at : at+n]
+		at += n + 1
 	}
+	rest := line[at-1:]                   // with the space before it: the separator may come first
+	sep := strings.LastIndex(rest, " - ") // from behind: super options of old cifs may have spaces in them
+	for sep >= 0 && strings.Count(rest[sep+3:], " ") < 2 {
+		sep = strings.LastIndex(rest[:sep+2], " - ")
+	}
+	if sep < 0 {
+		return info, fmt.Errorf("no separator with a type, a source and options behind it")
+	}
+	fstype, tail, _ := strings.Cut(rest[sep+3:], " ")
+	source, tail, _ := strings.Cut(tail, " ")
+	options, _, _ := strings.Cut(tail, " ")
 	major, minor, ok := strings.Cut(f[2], ":")
 	if !ok {
-		return nil, fmt.Errorf("device %q is no major:minor", f[2])
+		return info, fmt.Errorf("device %q is no major:minor", f[2])
 	}
 	var n [4]int
-	for i, s := range []string{f[0], f[1], major, minor} {
-		var err error
+	for i, s := range [4]string{f[0], f[1], major, minor} {
 		if n[i], err = strconv.Atoi(s); err != nil {
-			return nil, fmt.Errorf("%q is no number", s)
+			return info, fmt.Errorf("%q is no number", s)
 		}
 	}
-	return &mountinfo.Info{ID: n[0], Parent: n[1], Major: n[2], Minor: n[3], Root: unescape(f[3]), Mountpoint: unescape(f[4]),
-		Options: f[5], Optional: strings.Join(f[6:sep], " "), FSType: unescape(f[sep+1]), Source: unescape(f[sep+2]), VFSOptions: f[sep+3]}, nil
+	return mountinfo.Info{ID: n[0], Parent: n[1], Major: n[2], Minor: n[3], Root: unescape(f[3]), Mountpoint: unescape(f[4]),
+		Options: f[5], Optional: strings.TrimPrefix(rest[:sep], " "), FSType: unescape(fstype), Source: unescape(source), VFSOptions: options}, nil
 }
 
 // unescape turns the kernel's \NNN (space, tab, newline, backslash, hash) back; all else stays.
@@ -95,7 +105,7 @@ func unescape(s string) string {
 func octal(b byte) bool { return b >= '0' && b <= '7' }
 
 // Device is the st_dev of the mount, as sysfs and a report's devices write it.
-func (m Mount) Device() string { return fmt.Sprintf("%d:%d", m.Major, m.Minor) }
+func (m Mount) Device() string { return strconv.Itoa(m.Major) + ":" + strconv.Itoa(m.Minor) }
 
 // Anonymous: the filesystem has no block device of its own (NFS, FUSE, tmpfs, overlay, btrfs).
 func (m Mount) Anonymous() bool { return m.Major == 0 }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Proc is the /proc at a folder, its files read by plain system calls: a node has thousands of processes, and a file of
-// package os costs twice as many.
-func Proc(dir string) fs.FS { return procFS{os.DirFS(dir).(dirFS), dir} }
+// Files are the kernel's files at a folder (/proc, /sys), read by plain system calls: a node has thousands of processes, and a
+// file of package os costs twice as many.
+func Files(dir string) fs.FS { return kernelFS{os.DirFS(dir).(dirFS), dir} }
 
 // dirFS is what os.DirFS promises.
 type dirFS interface {
@@ -21,7 +21,7 @@ type dirFS interface {
 	fs.ReadLinkFS
 }
 
-type procFS struct {
+type kernelFS struct {
 	dirFS
 	dir string
 }
@@ -29,7 +29,7 @@ type procFS struct {
 // small is more than the files that are read of every process need.
 var small = sync.Pool{New: func() any { return new([4096]byte) }}
 
-func (p procFS) ReadFile(name string) ([]byte, error) {
+func (p kernelFS) ReadFile(name string) ([]byte, error) {
 	fd, err := p.open(name)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (p procFS) ReadFile(name string) ([]byte, error) {
 	}
 }
 
-func (p procFS) open(name string) (int, error) {
+func (p kernelFS) open(name string) (int, error) {
 	if !fs.ValidPath(name) {
 		return 0, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
@@ -67,7 +67,7 @@ func (p procFS) open(name string) (int, error) {
 	}
 }
 
-func (p procFS) Open(name string) (fs.File, error) {
+func (p kernelFS) Open(name string) (fs.File, error) {
 	fd, err := p.open(name)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 )
 
 func TestRealProc(t *testing.T) {
-	proc := Proc("/proc")
+	proc := Files("/proc")
 	all, _ := Processes(proc)
 	for _, p := range all {
 		if p.PID == os.Getpid() {
@@ -49,7 +49,7 @@ func TestChanged(t *testing.T) {
 			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 				return err
 			}
-			f, err := Proc("/proc").Open("thread-self/mountinfo")
+			f, err := Files("/proc").Open("thread-self/mountinfo")
 			if err != nil {
 				return err
 			}

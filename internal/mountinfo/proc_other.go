@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Proc is the /proc at a folder. There is none here, except in tests.
-func Proc(dir string) fs.FS { return os.DirFS(dir) }
+// Files are the kernel's files at a folder. There are none here, except in tests.
+func Files(dir string) fs.FS { return os.DirFS(dir) }
 
 func gone(error) bool { return false }

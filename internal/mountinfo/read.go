@@ -1,12 +1,13 @@
 package mountinfo
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/csidoctor/csidoctor/internal/nodereport"
 )
@@ -39,21 +40,25 @@ func Read(proc fs.FS, pid int) (string, error) {
 	}
 }
 
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 func readTable(proc fs.FS, name string) (text string, steady bool, err error) {
 	f, err := proc.Open(name)
 	if err != nil {
 		return "", false, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(f)
-	if err != nil {
+	b := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(b)
+	b.Reset()
+	if _, err := b.ReadFrom(f); err != nil {
 		return "", false, err
 	}
 	if c, ok := f.(changer); ok {
 		changed, err := c.Changed()
-		return string(b), !changed && err == nil, nil
+		return b.String(), !changed && err == nil, nil
 	}
-	return string(b), false, nil
+	return b.String(), false, nil
 }
 
 // Namespace is one mount namespace: who lives in it, and its table. Unread: why there is no table, or none that can be relied on.

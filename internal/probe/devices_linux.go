@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/csidoctor/csidoctor/internal/blockdev"
+	"github.com/csidoctor/csidoctor/internal/mountinfo"
 	"github.com/csidoctor/csidoctor/internal/nodereport"
 )
 
@@ -21,7 +22,7 @@ type deviceList struct {
 }
 
 var opDevices = register("devices", func(struct{}) (deviceList, error) {
-	devices, gaps := blockdev.List(os.DirFS("/sys"))
+	devices, gaps := blockdev.List(mountinfo.Files("/sys"))
 	links, more := blockdev.Links(os.DirFS("/dev"))
 	dead := blockdev.AddLinks(devices, links)
 	return deviceList{devices, dead, append(gaps, more...)}, nil
@@ -29,7 +30,7 @@ var opDevices = register("devices", func(struct{}) (deviceList, error) {
 
 // opDevice reads one by its number, as a mount has it.
 var opDevice = register("device", func(majorMinor string) (nodereport.Device, error) {
-	d, gaps := blockdev.ByNumber(os.DirFS("/sys"), majorMinor)
+	d, gaps := blockdev.ByNumber(mountinfo.Files("/sys"), majorMinor)
 	if len(gaps) > 0 {
 		return d, fmt.Errorf("%s: %s", gaps[0].What, gaps[0].Reason)
 	}

@@ -166,7 +166,7 @@ func nameOfSocket(p string) string {
 
 // devices reads what sysfs, /dev and the devices themselves tell.
 func (p *prober) devices() {
-	found, err := ask(p.ctx, p.w, opDevices, struct{}{}, 3*p.patience)
+	found, err := ask(p.ctx, p.w, opDevices, struct{}{}, 6*p.patience) // thousands of small files
 	p.gaps.add("block devices below /sys", err)
 	p.gaps.put(found.Gaps...)
 	all := found.Devices

@@ -129,7 +129,7 @@ var opTail = register("tail", func(path string) ([]nodereport.LogLine, error) {
 
 // kernelLog waits for the devices, since a line is kept for the device that it is about.
 func (p *prober) kernelLog(booted time.Time) {
-	lines, err := ask(p.ctx, p.w, opKernel, struct{}{}, p.patience)
+	lines, err := ask(p.ctx, p.w, opKernel, struct{}{}, 3*p.patience)
 	p.gaps.add("the kernel's log (/dev/kmsg)", err)
 	for _, l := range newest(lines) {
 		p.report.KernelLog = append(p.report.KernelLog, nodereport.LogLine{At: booted.Add(l.After).UTC().Truncate(time.Millisecond), Device: l.Device, Message: maskText(cut(l.Text))})

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if node := os.Getenv(probeVariable); node != "" {
-		r, err := Run(context.Background(), Options{Node: node})
+		r, err := Run(context.Background(), Options{Node: node, Timeout: time.Minute})
 		if err == nil {
 			err = Write(os.Stdout, r, true)
 		}
@@ -168,7 +168,7 @@ func (n *testNode) bind(source, target string) {
 
 // unmountAll lets go of all mounts below the node's folder, the last first; lazily, since some hang.
 func (n *testNode) unmountAll() {
-	text, err := mountinfo.Read(mountinfo.Proc("/proc"), os.Getpid())
+	text, err := mountinfo.Read(mountinfo.Files("/proc"), os.Getpid())
 	n.must(err)
 	table, _ := mountinfo.Parse(text)
 	for _, m := range slices.Backward(table.Below(n.dir)) {

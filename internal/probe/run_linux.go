@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,7 @@ type namespace struct {
 // probe itself; what the node does not show is a gap of the report.
 func Run(ctx context.Context, o Options) (*nodereport.NodeReport, error) {
 	o.Timeout = cmp.Or(o.Timeout, Timeout)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most of what is read lives to the end
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	w, err := startWorker()
@@ -95,7 +97,7 @@ func (p *prober) readTables() {
 		if _, err := os.Stat(dir + "/1/stat"); err != nil && dir != "/proc" {
 			continue
 		}
-		proc := mountinfo.Proc(dir)
+		proc := mountinfo.Files(dir)
 		processes, more := mountinfo.Processes(proc)
 		k := p.findKubelet(dir, processes)
 		// Below /host is the host's own: kubectl debug puts it there, and without hostPID it alone shows the host's processes.
@@ -108,7 +110,7 @@ func (p *prober) readTables() {
 		}
 	}
 	if p.proc == nil {
-		p.proc = mountinfo.Proc(p.procDir)
+		p.proc = mountinfo.Files(p.procDir)
 	}
 	p.namespaces = p.parse(mountinfo.Namespaces(p.proc, p.processes))
 }

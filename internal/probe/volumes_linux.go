@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/csidoctor/csidoctor/internal/nodereport"
@@ -295,6 +296,13 @@ func (p *prober) orphans() {
 		return // without it every folder would look like one
 	}
 	alive := p.alivePods()
+	mounts := map[string]int{} // by pod
+	for _, m := range p.mounts.table {
+		if rest, ok := strings.CutPrefix(m.Mountpoint, p.root+"/pods/"); ok {
+			uid, _, _ := strings.Cut(rest, "/")
+			mounts[uid]++
+		}
+	}
 	var uids []string
 	for uid := range p.podFolders {
 		if !slices.Contains(groups.Pods, uid) && !alive[uid] && (p.Pod == "" || p.Pod == uid) {
@@ -304,7 +312,7 @@ func (p *prober) orphans() {
 	slices.Sort(uids)
 	for _, uid := range uids {
 		dir := path.Join(p.root, "pods", uid)
-		o := nodereport.Orphan{Path: dir, PodUID: uid, Mounts: len(p.mounts.below(dir)), Entries: p.podFolders[uid].Entries}
+		o := nodereport.Orphan{Path: dir, PodUID: uid, Mounts: mounts[uid], Entries: p.podFolders[uid].Entries}
 		for _, v := range p.report.Volumes {
 			for _, pub := range v.Publishes {
 				if pub.PodUID == uid && pub.Entries != nil && below(pub.Path, dir) {

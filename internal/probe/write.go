@@ -1,12 +1,15 @@
 package probe
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,31 +17,128 @@ import (
 	"github.com/csidoctor/csidoctor/internal/nodereport"
 )
 
-// Write writes a report as YAML, or JSON. The YAML has one line for each fact, and mount tables as they are: written by hand,
-// since a node's tables are megabytes, over which YAML libraries take longer than the whole probe. Every character that a
-// terminal could act on is escaped.
+// Write writes a report as YAML, or JSON. Each fact stands on one line, and in YAML mount tables stand as they are. It is
+// written by hand, field by field: a node's tables are megabytes, over which the libraries take longer than the whole probe.
+// Every character that a terminal could act on is escaped.
 func Write(w io.Writer, r *nodereport.NodeReport, asJSON bool) error {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
+	p := printer{out: bufio.NewWriterSize(w, 64<<10), asJSON: asJSON}
 	if asJSON {
-		if err := json.Indent(&out, harmless(b, true), "", " "); err != nil {
-			return err
-		}
-		out.WriteByte('\n')
-	} else if err := writeYAML(&out, b); err != nil {
-		return err
+		p.json(fields(*r))
+	} else {
+		p.yaml(fields(*r))
 	}
-	_, err = w.Write(out.Bytes())
-	return err
+	if p.err != nil {
+		return p.err
+	}
+	return p.out.Flush()
+}
+
+type printer struct {
+	out    *bufio.Writer
+	asJSON bool
+	err    error
+}
+
+// text writes; an error stays with the writer until Flush.
+func (p *printer) text(all ...string) {
+	for _, s := range all {
+		p.out.WriteString(s)
+	}
+}
+
+// value writes a value as JSON, which is YAML too.
+func (p *printer) value(v reflect.Value) {
+	b, err := json.Marshal(v.Interface())
+	if err != nil {
+		p.err = err
+		return
+	}
+	p.out.Write(harmless(b, p.asJSON))
+}
+
+func (p *printer) json(all []field) {
+	for i, f := range all {
+		p.text([]string{"{\n ", ",\n "}[min(i, 1)], `"`, f.name, `": `)
+		if f.Kind() != reflect.Slice {
+			p.value(f.Value)
+			continue
+		}
+		for i := range f.Len() {
+			p.text([]string{"[\n  ", ",\n  "}[min(i, 1)])
+			p.value(f.Index(i))
+		}
+		p.text("\n ]")
+	}
+	p.text("\n}\n")
+}
+
+func (p *printer) yaml(all []field) {
+	for _, f := range all {
+		if f.Kind() != reflect.Slice {
+			p.yamlField("", f)
+			continue
+		}
+		p.text(f.name, ":\n")
+		for i := range f.Len() {
+			if ns, ok := f.Index(i).Interface().(nodereport.Namespace); ok {
+				for i, f := range fields(ns) {
+					p.text([]string{"- ", "  "}[min(i, 1)])
+					p.yamlField("  ", f)
+				}
+				continue
+			}
+			p.text("- ")
+			p.value(f.Index(i))
+			p.text("\n")
+		}
+	}
+}
+
+// yamlField writes a text of lines as a block where nothing in it needs an escape.
+func (p *printer) yamlField(indent string, f field) {
+	if f.Kind() != reflect.String || !plainLines(f.String()) {
+		p.text(f.name, ": ")
+		p.value(f.Value)
+		p.text("\n")
+		return
+	}
+	p.text(f.name, ": |\n")
+	for line := range strings.Lines(f.String()) {
+		p.text(indent, "  ", line)
+	}
+}
+
+func plainLines(s string) bool {
+	return strings.HasSuffix(s, "\n") && !strings.HasSuffix(s, "\n\n") && s[0] != ' ' && s[0] != '\n' &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' || r == utf8.RuneError || unprintable(r) })
+}
+
+// field is one of a struct, by its name in JSON.
+type field struct {
+	name string
+	reflect.Value
+}
+
+// fields are those that encoding/json would write.
+func fields(object any) []field {
+	v := reflect.ValueOf(object)
+	var out []field
+	for i := range v.NumField() {
+		name, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		f := v.Field(i)
+		list := f.Kind() == reflect.Slice
+		if option == "omitempty" && (list && f.Len() == 0 || !list && f.Kind() != reflect.Struct && f.IsZero()) || option == "omitzero" && f.IsZero() {
+			continue
+		}
+		out = append(out, field{name, f})
+	}
+	return out
 }
 
 // harmless escapes what JSON allows in a text and a terminal or YAML does not: DEL, the second set of controls, and characters
 // that change the direction or are not seen.
 func harmless(b []byte, asJSON bool) []byte {
-	if !bytes.ContainsFunc(b, unprintable) {
+	if !slices.ContainsFunc(b, func(c byte) bool { return c >= 0x7f }) || !bytes.ContainsFunc(b, unprintable) {
 		return b
 	}
 	var out bytes.Buffer
@@ -65,94 +165,6 @@ func unprintable(r rune) bool {
 		return false // json escapes those below a space
 	}
 	return !unicode.IsPrint(r) // controls, formats, separators, what is not assigned
-}
-
-// field is one field of an object, in the order of the JSON.
-type field struct {
-	name  string
-	value json.RawMessage
-}
-
-func fields(b []byte) ([]field, error) {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	if _, err := dec.Token(); err != nil {
-		return nil, err
-	}
-	var out []field
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		f := field{name: fmt.Sprint(name)}
-		if err := dec.Decode(&f.value); err != nil {
-			return nil, err
-		}
-		out = append(out, f)
-	}
-	return out, nil
-}
-
-// writeYAML writes an object by its fields, a list by its elements, all below as JSON, which is YAML too; the elements of
-// namespaces by their fields again.
-func writeYAML(out *bytes.Buffer, b []byte) error {
-	top, err := fields(b)
-	if err != nil {
-		return err
-	}
-	for _, f := range top {
-		if f.value[0] != '[' {
-			if err := writeField(out, "", f); err != nil {
-				return err
-			}
-			continue
-		}
-		fmt.Fprintf(out, "%s:\n", f.name)
-		var elements []json.RawMessage
-		if err := json.Unmarshal(f.value, &elements); err != nil {
-			return err
-		}
-		for _, e := range elements {
-			if f.name != "namespaces" {
-				fmt.Fprintf(out, "- %s\n", harmless(e, false))
-				continue
-			}
-			inner, err := fields(e)
-			if err != nil {
-				return err
-			}
-			for i, f := range inner {
-				out.WriteString([]string{"- ", "  "}[min(i, 1)])
-				if err := writeField(out, "  ", f); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// writeField writes a text of lines as a block where nothing in it needs an escape.
-func writeField(out *bytes.Buffer, indent string, f field) error {
-	var text string
-	if f.value[0] == '"' {
-		if err := json.Unmarshal(f.value, &text); err != nil {
-			return err
-		}
-	}
-	if !strings.HasSuffix(text, "\n") || strings.HasSuffix(text, "\n\n") || text[0] == ' ' || text[0] == '\n' ||
-		strings.ContainsFunc(text, func(r rune) bool {
-			return r < ' ' && r != '\n' || r == utf8.RuneError || r == '\ufeff' || unprintable(r)
-		}) {
-		fmt.Fprintf(out, "%s: %s\n", f.name, harmless(f.value, false))
-		return nil
-	}
-	fmt.Fprintf(out, "%s: |\n", f.name)
-	for line := range strings.Lines(text) {
-		out.WriteString(indent + "  ")
-		out.WriteString(line)
-	}
-	return nil
 }
 
 // WriteTo writes a report to a file that must not exist yet, or to the stream if the name is empty or -.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type bench struct {
 	driver string
 	pv     string // of the claim data, once it is bound
 	die    func()
+	dumps  *dumps
 }
 
 // ask runs csidoctor. The kubeconfig is given to every question, for the commands in the answer carry it.
@@ -48,14 +50,33 @@ func (b *bench) ask(question string, flags ...string) (a answer) {
 // dump saves what kubectl prints of all kinds into a folder.
 func (b *bench) dump() string {
 	b.t.Helper()
-	dir := b.t.ArtifactDir()
-	kinds := strings.Fields(kubectl(b.t, b.Cluster, "", "api-resources", "--verbs=list", "-o", "name"))
-	all := kubectl(b.t, b.Cluster, "", "get", strings.Join(kinds, ","), "-A", "-o", "yaml")
-	dir = filepath.Join(dir, "dump")
+	dir := filepath.Join(b.t.ArtifactDir(), "dump")
+	all := b.dumps.next(b.t, b.Cluster)
 	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(all), 0o644)); err != nil {
 		b.t.Fatal(err)
 	}
 	return dir
+}
+
+// dumps are of the whole cluster and take long, so they come one after the other, and one is for all who came before it began.
+type dumps struct {
+	mu    sync.Mutex
+	begun time.Time
+	text  string
+}
+
+func (d *dumps) next(t *testing.T, c *cluster.Cluster) string {
+	t.Helper()
+	came := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.begun.Before(came) {
+		begun := time.Now()
+		kinds := strings.Fields(kubectl(t, c, "", "api-resources", "--verbs=list", "-o", "name"))
+		d.text = kubectl(t, c, "", "get", strings.Join(kinds, ","), "-A", "-o", "yaml")
+		d.begun = begun
+	}
+	return d.text
 }
 
 func (b *bench) create(objects ...string) {

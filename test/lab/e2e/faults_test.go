@@ -57,7 +57,7 @@ func run(t *testing.T, lab string, nodes []string, tables ...[]fault) {
 		})
 	}
 	added.Wait()
-	w := watch(t, c)
+	w, dumps := watch(t, c), &dumps{}
 	var unserved, doomed sync.WaitGroup
 	for _, f := range slices.Concat(tables...) {
 		t.Run(f.name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func run(t *testing.T, lab string, nodes []string, tables ...[]fault) {
 				unserved.Add(1)
 				defer unserved.Done()
 			}
-			b := &bench{Cluster: c, watcher: w, t: t, ns: f.name, driver: f.name + ".lab.csidoctor.dev"}
+			b := &bench{Cluster: c, watcher: w, t: t, ns: f.name, driver: f.name + ".lab.csidoctor.dev", dumps: dumps}
 			if f.dies {
 				doomed.Add(1)
 				ready := sync.OnceFunc(doomed.Done)

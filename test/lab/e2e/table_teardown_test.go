@@ -130,7 +130,7 @@ reclaimPolicy: Retain
 	{
 		name: "pv-forced-away",
 		rule: "Causes: the PV of the VolumeAttachment is gone; Borders: before detach/orphaned-attachment once it is being deleted; a call that was made " +
-			"and fails is stuck even if nobody waits for it, after two minutes at the latest",
+			"and fails is stuck even if nobody waits for it, after three minutes at the latest",
 		ask:  "node " + lonelyNode,
 		want: "stuck detach/pv-gone",
 		bring: func(b *bench) {
@@ -140,7 +140,7 @@ reclaimPolicy: Retain
 			b.gone("PersistentVolume", b.pv)
 			b.delete("pod/app")
 			b.attachment("misses its PV", func(o object) bool {
-				return o.deletedSince(130*time.Second) && strings.Contains(o.Status.DetachError.Message, "not found")
+				return o.deletedSince(190*time.Second) && strings.Contains(o.Status.DetachError.Message, "not found")
 			})
 		},
 	},

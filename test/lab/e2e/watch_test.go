@@ -26,6 +26,7 @@ func watch(t *testing.T, c *cluster.Cluster) *watcher {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
+			begin := time.Now()
 			var list struct{ Items objects }
 			out, err := c.Kubectl(ctx, "", "get", "events,pods,pvc,pv,volumesnapshots,serviceaccounts,leases,volumeattachments,csinodes,nodes", "-A", "-o", "json")
 			if err == nil {
@@ -43,7 +44,7 @@ func watch(t *testing.T, c *cluster.Cluster) *watcher {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(500 * time.Millisecond):
+			case <-time.After(max(500*time.Millisecond, 2*time.Since(begin))): // on a busy machine it is not to be what keeps it busy
 			}
 		}
 	}()

@@ -13,11 +13,17 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test lint bench fuzz cases install dist krew-test e2e lab-up lab-down
+.PHONY: build programs image demo test lint bench fuzz cases install dist krew-test e2e lab-up lab-down
 
-build: ## the plugin, for this machine, and the node's side alone, for a node of the same processor. grpcnotrace leaves out gRPC's trace pages, a quarter of it
+build: programs ## the plugin, for this machine, and the node's side alone, for a node of the same processor. grpcnotrace leaves out gRPC's trace pages, a quarter of it
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-csidoctor ./cmd/csidoctor
 	CGO_ENABLED=0 GOOS=linux go build -trimpath -tags grpcnotrace -ldflags '-s -w -X main.version=$(VERSION)' -o bin/csidoctor-probe ./cmd/csidoctor-probe
+
+programs: ## the node's side for each processor, which the plugin built next carries; a plugin that go alone builds has none
+	go run ./internal/tools/dist -version '$(VERSION)' -programs
+
+image: ## an OCI archive with the node's side, for nodes of each processor: dist/csidoctor-probe_VERSION_oci.tar
+	go run ./internal/tools/dist -version '$(VERSION)' -image -out dist
 
 demo: build ## diagnose a small embedded cluster
 	bin/kubectl-csidoctor demo

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/csidoctor/csidoctor/internal/frame"
 	"github.com/csidoctor/csidoctor/internal/probe"
 )
 
@@ -40,22 +41,28 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Pod, "pod", "", "only the volumes of the pod with this `UID`")
 	flags.StringVar(&o.Node, "node", "", "the Node object's `NAME`, where the kubelet's flags and the host's name do not tell")
 	flags.DurationVar(&o.Timeout, "timeout", probe.Timeout, "the end of the whole probe; what is not done by then is a gap")
-	output := flags.String("o", "yaml", "yaml or json")
+	output := flags.String("o", "yaml", "yaml, json, or frame: compressed, for csidoctor to take from a container's output")
 	file := flags.String("output-file", "", "write to this `FILE`, which must not exist yet, not to standard output")
+	if len(args) > 0 && args[0] == "probe" { // as kubectl csidoctor has it, so that one command line works with both
+		args = args[1:]
+	}
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	switch {
 	case flags.NArg() > 0:
 		return fmt.Errorf("%q is no flag; see csidoctor-probe -help", flags.Arg(0))
-	case *output != "yaml" && *output != "json":
-		return fmt.Errorf("-o %q is none of yaml, json", *output)
+	case *output != "yaml" && *output != "json" && *output != "frame":
+		return fmt.Errorf("-o %q is none of yaml, json, frame", *output)
 	case o.Timeout <= 0:
 		return fmt.Errorf("-timeout %s is no time to wait", o.Timeout)
 	}
 	r, err := probe.Run(ctx, o)
 	if err != nil {
 		return err
+	}
+	if *output == "frame" {
+		return frame.Write(os.Stdout, r)
 	}
 	return probe.WriteTo(os.Stdout, *file, r, *output == "json")
 }

@@ -41,6 +41,7 @@ read; tokens, keys, passwords, and annotations, arguments and parameters that ar
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the archive to write; - is standard output (default csidoctor-KIND-NAME.tar.gz)")
+	o.probing.addFlags(cmd.Flags())
 	return cmd
 }
 

@@ -35,6 +35,8 @@ func newDiagnose(o *options, k kind) *cobra.Command {
 			switch {
 			case len(args) == 0 && keep != "":
 				return errors.New("--bundle keeps what the answer about one NAME rests on")
+			case len(args) == 0 && o.probing.on:
+				return errors.New("--probe looks at what matters to one NAME")
 			case len(args) == 0:
 				return o.printList(cmd.Context(), k)
 			case keep == "-":
@@ -44,6 +46,9 @@ func newDiagnose(o *options, k kind) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&keep, "bundle", "", "also write what the answer rests on into this file (.tar.gz), to be asked again with --from")
+	if k.Kind != "VolumeSnapshot" { // no node has a part in one
+		o.probing.addFlags(cmd.Flags())
+	}
 	return cmd
 }
 
@@ -103,7 +108,7 @@ func (o *options) namespace(ctx context.Context, src collect.Source, k kind, nam
 }
 
 // diagnose asks about one target.
-func (o *options) diagnose(ctx context.Context, k kind, name string) (explain.Diagnosis, *snapshot.Snapshot, error) {
+func (o *options) diagnose(parent context.Context, k kind, name string) (explain.Diagnosis, *snapshot.Snapshot, error) {
 	opts, err := o.explainOptions()
 	if err != nil {
 		return explain.Diagnosis{}, nil, err
@@ -112,16 +117,14 @@ func (o *options) diagnose(ctx context.Context, k kind, name string) (explain.Di
 	if err != nil {
 		return explain.Diagnosis{}, nil, err
 	}
-	ctx, cancel := o.withDeadline(ctx)
+	ctx, cancel := o.withDeadline(parent)
 	defer cancel()
 	target := explain.Target{Kind: k.Kind, Name: name}
 	if target.Namespace, err = o.namespace(ctx, src, k, name); err != nil {
 		return explain.Diagnosis{}, nil, err
 	}
-	s, stats, err := collect.Walk(ctx, src, nil, func(s *snapshot.Snapshot) explain.Wanted {
-		_, wanted := explain.Explain(s, target, opts)
-		return wanted
-	})
+	kept := collect.Keep(src)
+	s, stats, err := o.walk(ctx, kept, target, opts)
 	if err != nil {
 		return explain.Diagnosis{}, nil, err
 	}
@@ -130,7 +133,20 @@ func (o *options) diagnose(ctx context.Context, k kind, name string) (explain.Di
 	if d.Missing {
 		return d, nil, o.notFound(ctx, src, k, target)
 	}
+	if o.probing.on {
+		return o.probed(parent, kept, target, opts, d)
+	}
 	return d, s, nil
+}
+
+// walk reads what the answer about one target wants.
+func (o *options) walk(ctx context.Context, src collect.Source, target explain.Target, opts explain.Options) (*snapshot.Snapshot, collect.Stats, error) {
+	ctx, cancel := o.withDeadline(ctx)
+	defer cancel()
+	return collect.Walk(ctx, src, nil, func(s *snapshot.Snapshot) explain.Wanted {
+		_, wanted := explain.Explain(s, target, opts)
+		return wanted
+	})
 }
 
 func (o *options) note(stats collect.Stats) {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/csidoctor/csidoctor/internal/carrier"
 	"github.com/csidoctor/csidoctor/internal/explain"
 	"github.com/csidoctor/csidoctor/internal/render"
 )
@@ -31,17 +33,18 @@ type options struct {
 	color         string
 	failOn        string
 	logs          bool
+	probing       probing
 }
 
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, kube: genericclioptions.NewConfigFlags(true)}
+	o := &options{IOStreams: streams, kube: genericclioptions.NewConfigFlags(true), probing: probing{Options: carrier.Options{Timeout: carrier.Timeout}}}
 	o.kube.Username, o.kube.Password = nil, nil // long gone from the API server
 	root := &cobra.Command{
 		Use:         "csidoctor",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl csidoctor"},
 		Short:       "Tells why a volume is stuck",
 		Long: `csidoctor walks the whole way of a volume, from claim to mount and back, and names the step that is stuck, with the likely
-cause, the proof and a fix that loses no data. It only reads.
+cause, the proof and a fix that loses no data. It only reads, but for --probe, which makes a pod on a node for a moment.
 
 Flags of kubectl stand behind the plugin's name: kubectl csidoctor -n shop pvc data-0.`,
 		Example: `  kubectl csidoctor pvc data-0 -n shop
@@ -80,7 +83,7 @@ Flags of kubectl stand behind the plugin's name: kubectl csidoctor -n shop pvc d
 		root.AddCommand(newDiagnose(o, k))
 	}
 	root.CompletionOptions.DisableDefaultCmd = true // it would complete `csidoctor`, not kubectl
-	root.AddCommand(newBundle(o), newProbe(o), newDemo(o), newExplain(o), newVersion(o), newCompletion(o))
+	root.AddCommand(newBundle(o), newProbe(o), newProbeManifest(o), newCleanup(o), newDemo(o), newExplain(o), newVersion(o), newCompletion(o))
 	return root
 }
 
@@ -193,6 +196,12 @@ func (o *options) check() error {
 		return fmt.Errorf("--fail-on %q is none of %s", o.failOn, strings.Join(failOnValues, ", "))
 	}
 	if _, err := o.deadline(); err != nil {
+		return err
+	}
+	if o.probing.on && len(o.from) > 0 {
+		return errors.New("--probe asks the nodes of a cluster, and --from reads what was kept: give one of the two")
+	}
+	if err := o.probing.check(); err != nil {
 		return err
 	}
 	_, err := o.renderOptions()

@@ -35,15 +35,16 @@ const (
 // a mount table, so explain may ask it. Packages named like apitest help tests: they may import all, and only tests them.
 var mayImport = map[string][]string{
 	"cmd/csidoctor":       {anyOfOurs},
-	"cmd/csidoctor-probe": {"internal/probe", "internal/nodereport"},
+	"cmd/csidoctor-probe": {"internal/probe", "internal/nodereport", "internal/frame"},
 	"internal/nodereport": {},
+	"internal/frame":      {"internal/nodereport"},
 	"internal/mountinfo":  {"internal/nodereport"},
 	"internal/blockdev":   {"internal/nodereport"},
 	"internal/probe":      {"internal/nodereport", "internal/mountinfo", "internal/blockdev"},
 	"internal/snapshot":   {"internal/nodereport"},
 	"internal/bundle":     {"internal/snapshot", "internal/nodereport"},
 	"internal/collect":    {"internal/snapshot", "internal/nodereport", "internal/explain"},
-	"internal/carrier":    {"internal/snapshot", "internal/nodereport"},
+	"internal/carrier":    {"internal/snapshot", "internal/nodereport", "internal/frame"},
 	"internal/explain":    {"internal/snapshot", "internal/nodereport", "internal/mountinfo"},
 	"internal/render":     {"internal/explain"},
 
@@ -52,13 +53,14 @@ var mayImport = map[string][]string{
 	"internal/tools/dist":   {},
 	"internal/tools/fuzz":   {},
 	"internal/tools/gotest": {},
-	"internal/tools/rbac":   {"internal/explain"},
+	"internal/tools/rbac":   {"internal/explain", "internal/carrier"},
 }
 
 // neverReach says what a package must not depend on, not even through others.
 var neverReach = map[string][]string{
 	"cmd/csidoctor-probe": {client, "k8s.io/api", "k8s.io/apimachinery", module + "/internal/explain"},
 	"internal/nodereport": {"k8s.io/api"},
+	"internal/frame":      {kubernetes},
 	"internal/mountinfo":  {kubernetes},
 	"internal/blockdev":   {kubernetes},
 	"internal/probe":      {client, "k8s.io/api", "k8s.io/apimachinery"},

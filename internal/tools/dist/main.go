@@ -1,21 +1,22 @@
-// Command dist makes what a release carries: one archive a platform, their checksums, and the krew manifest that names both.
-// It uploads nothing, and makes the same bytes from the same source.
+// Command dist makes what a release carries: one archive a platform, their checksums, the krew manifest that names both, and the
+// image of the node's side. It uploads nothing, and makes the same bytes from the same source.
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -32,12 +33,23 @@ func main() {
 	log.SetPrefix("dist: ")
 	version := flag.String("version", "", "version of the release, like v1.2.3")
 	out := flag.String("out", "dist", "folder for the results")
+	programs := flag.Bool("programs", false, "only put the node's programs into "+carried+", for the next build of the plugin to carry")
+	archive := flag.Bool("image", false, "only make the image, as an OCI archive")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: dist -version VERSION [-out DIR] OS/ARCH...   (from the root of the repository)")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if err := run(*version, *out, flag.Args()); err != nil {
+	var err error
+	switch {
+	case *programs:
+		err = carry(*version)
+	case *archive:
+		err = writeImage(*version, *out)
+	default:
+		err = run(*version, *out, flag.Args())
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
 }
@@ -66,11 +78,17 @@ func run(version, out string, platforms []string) error {
 		if err != nil {
 			return err
 		}
+		archives = append(archives, a)
+	}
+	if err := carry(version); err != nil {
+		return err
+	}
+	for i, a := range archives {
 		binary, err := build(version, a)
 		if err != nil {
 			return err
 		}
-		data, err := pack([]file{{"LICENSE", 0o644, license}, {a.Binary, 0o755, binary}}, modified)
+		data, err := pack([]file{{name: "LICENSE", mode: 0o644, data: license}, {name: a.Binary, mode: 0o755, data: binary}}, modified)
 		if err != nil {
 			return err
 		}
@@ -78,8 +96,7 @@ func run(version, out string, platforms []string) error {
 			return err
 		}
 		sum := sha256.Sum256(data)
-		a.SHA256 = hex.EncodeToString(sum[:])
-		archives = append(archives, a)
+		archives[i].SHA256 = hex.EncodeToString(sum[:])
 		log.Printf("%s  %.1f MB", a.Name, float64(len(data))/1e6)
 	}
 	if err := os.WriteFile(filepath.Join(out, "checksums.txt"), checksums(archives), 0o644); err != nil {
@@ -109,51 +126,65 @@ func newArchive(version, platform string) (archive, error) {
 }
 
 func build(version string, a archive) ([]byte, error) {
+	return compile(version, a.OS, a.Arch, a.Binary, "./cmd/csidoctor")
+}
+
+func compile(version, goos, arch, name string, args ...string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "csidoctor-dist-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, a.Binary)
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+version, "-o", path, "./cmd/csidoctor")
-	cmd.Env = append(os.Environ(), "GOOS="+a.OS, "GOARCH="+a.Arch, "CGO_ENABLED=0")
+	path := filepath.Join(dir, name)
+	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=" + version, "-o", path}, args...)...)
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+arch, "CGO_ENABLED=0")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("build for %s/%s: %w", a.OS, a.Arch, err)
+		return nil, fmt.Errorf("build %s for %s/%s: %w", name, goos, arch, err)
 	}
 	return os.ReadFile(path)
+}
+
+// writeImage builds the programs and writes the archive of their image.
+func writeImage(version, out string) error {
+	modified, err := sourceDate()
+	if err != nil {
+		return err
+	}
+	programs := map[string][]byte{}
+	for _, arch := range probeArchs {
+		if programs[arch], err = probe(version, arch); err != nil {
+			return err
+		}
+		if err := writeRoot(filepath.Join(out, "image", "linux-"+arch), programs[arch]); err != nil {
+			return fmt.Errorf("lay out the image for the Dockerfile: %w", err)
+		}
+	}
+	data, err := image(version, programs, modified.UTC())
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(out, fmt.Sprintf("%s_%s_oci.tar", imageName, version))
+	log.Printf("%s  %.1f MB", path, float64(len(data))/1e6)
+	return errors.Join(os.MkdirAll(out, 0o755), os.WriteFile(path, data, 0o644))
 }
 
 type file struct {
 	name string
 	mode int64
 	data []byte
+	link string // it is a link to that, and nothing else
 }
 
-// pack keeps the order of files and takes nothing from the machine: no owner, no clock.
 func pack(files []file, modified time.Time) ([]byte, error) {
-	var buf bytes.Buffer
-	zip, err := gzip.NewWriterLevel(&buf, gzip.BestCompression)
+	data, err := tarball(files, modified)
 	if err != nil {
 		return nil, err
 	}
-	tape := tar.NewWriter(zip)
-	for _, f := range files {
-		h := tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.data)), ModTime: modified, Format: tar.FormatUSTAR}
-		if err := tape.WriteHeader(&h); err != nil {
-			return nil, err
-		}
-		if _, err := tape.Write(f.data); err != nil {
-			return nil, err
-		}
-	}
-	for _, c := range []io.Closer{tape, zip} {
-		if err := c.Close(); err != nil {
-			return nil, err
-		}
-	}
-	return buf.Bytes(), nil
+	return squeeze(data)
 }
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // checksums is in the form that sha256sum -c reads.
 func checksums(archives []archive) []byte {

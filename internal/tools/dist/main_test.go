@@ -12,7 +12,7 @@ import (
 )
 
 func TestPackIsReproducible(t *testing.T) {
-	files := []file{{"LICENSE", 0o644, []byte("free")}, {"kubectl-csidoctor", 0o755, []byte("program")}}
+	files := []file{{name: "LICENSE", mode: 0o644, data: []byte("free")}, {name: "kubectl-csidoctor", mode: 0o755, data: []byte("program")}}
 	first, err := pack(files, time.Unix(1700000000, 0))
 	if err != nil {
 		t.Fatal(err)

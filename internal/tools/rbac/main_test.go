@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/csidoctor/csidoctor/internal/carrier"
 	"github.com/csidoctor/csidoctor/internal/explain"
 )
 
@@ -33,6 +34,28 @@ func TestRole(t *testing.T) {
 		}
 		if rule.Resources[0] == "secrets" || len(rule.Resources) != 1 {
 			t.Errorf("%v", rule.Resources)
+		}
+	}
+}
+
+func TestProberRole(t *testing.T) {
+	written, err := os.ReadFile("../../../deploy/prober.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := proberRole(carrier.Rights)
+	if diff := cmp.Diff(made, string(written)); diff != "" {
+		t.Errorf("deploy/prober.yaml is not of the carrier's table (run: go run ./internal/tools/rbac -prober > deploy/prober.yaml)\n%s", diff)
+	}
+	var r rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict([]byte(made), &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range r.Rules {
+		for _, verb := range rule.Verbs {
+			if changes := verb != "get" && verb != "list"; changes && rule.Resources[0] != "jobs" && rule.Resources[0] != "pods" && rule.Resources[0] != "pods/exec" {
+				t.Errorf("%v: %s is more than a probe needs", rule.Resources, verb)
+			}
 		}
 	}
 }

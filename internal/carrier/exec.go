@@ -1,0 +1,140 @@
+package carrier
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+// receive runs in the shell of whatever image is there: it says whether it can unpack, takes the program from its input into
+// memory, and becomes it. It needs cat, chmod, and no writable file of the image.
+const receive = `cd ` + inMemory + ` || exit
+if command -v gzip >/dev/null 2>&1; then echo packed; gzip -dc >csidoctor-probe
+else echo plain; cat >csidoctor-probe; fi && chmod 700 csidoctor-probe && exec `
+
+// executor runs a command in a container. It returns when the command has ended.
+type executor func(ctx context.Context, pod, container string, command []string, in io.Reader, out, errs io.Writer) error
+
+// send brings the program into a running container, and gives what it writes there.
+func (c *Carrier) send(ctx context.Context, pod, container, node string, packed []byte) ([]byte, error) {
+	in := &sender{packed: packed, answered: make(chan struct{})}
+	defer in.answer("")
+	errs := &limited{limit: 64 << 10}
+	script := receive + strings.Join(arguments("./csidoctor-probe", node, "frame"), " ")
+	err := c.exec(ctx, pod, container, []string{"sh", "-c", script}, in, in, errs)
+	if err != nil && !in.begun() {
+		err = fmt.Errorf("a shell in its pod %s: %w %s", pod, err, lastWords(errs.Bytes()))
+	}
+	if err != nil && ctx.Err() == nil && len(errs.Bytes()) > 0 {
+		return nil, &Failure{Detail: fmt.Sprintf("the program could not run there: %s (%s)", lastWords(errs.Bytes()), err), Remedy: another + "; or " + byHand}
+	}
+	return in.output.Bytes(), err
+}
+
+// sender is both sides of the conversation: what is read from it is the program, in the form that the first line written to it
+// asks for; what is written behind that is the output.
+type sender struct {
+	packed   []byte
+	answered chan struct{} // closed when the form is known, or will never be
+	once     sync.Once
+	source   io.Reader
+
+	mu     sync.Mutex
+	line   []byte
+	output limited
+}
+
+func (s *sender) answer(form string) {
+	s.once.Do(func() {
+		defer close(s.answered)
+		switch form {
+		case "packed":
+			s.source = bytes.NewReader(s.packed)
+		case "plain":
+			s.source = unpack(s.packed)
+		}
+	})
+}
+
+func (s *sender) begun() bool {
+	select {
+	case <-s.answered:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *sender) Read(b []byte) (int, error) {
+	<-s.answered
+	if s.source == nil {
+		return 0, io.EOF
+	}
+	return s.source.Read(b)
+}
+
+func (s *sender) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := b
+	if !s.begun() {
+		s.line = append(s.line, b...)
+		form, after, whole := bytes.Cut(s.line, []byte("\n"))
+		if !whole {
+			if len(s.line) > 1<<10 {
+				return 0, errors.New("what answers is no shell")
+			}
+			return len(b), nil
+		}
+		s.answer(string(form))
+		rest = after
+	}
+	s.output.limit = maxStream
+	if _, err := s.output.Write(rest); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// limited keeps so many bytes, and refuses more: who sends them may mean ill.
+type limited struct {
+	bytes.Buffer
+	limit int
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	if l.Len()+len(b) > l.limit {
+		return 0, fmt.Errorf("more than %d bytes came", l.limit)
+	}
+	return l.Buffer.Write(b)
+}
+
+// stream is the executor of a cluster: by WebSocket, or by SPDY where a server or a proxy between does not know it.
+func (c *Carrier) stream(ctx context.Context, pod, container string, command []string, in io.Reader, out, errs io.Writer) error {
+	address := c.core.RESTClient().Post().Resource("pods").Namespace(c.Namespace).Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+	websocket, err := remotecommand.NewWebSocketExecutor(c.config, "GET", address.String())
+	if err != nil {
+		return err
+	}
+	spdy, err := remotecommand.NewSPDYExecutor(c.config, "POST", address)
+	if err != nil {
+		return err
+	}
+	both, err := remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	if err != nil {
+		return err
+	}
+	return both.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
+}

@@ -1,0 +1,107 @@
+package carrier
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// shell is an executor that runs the command here, with only these programs.
+func shell(t *testing.T, programs ...string) executor {
+	t.Helper()
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("no POSIX shell is here, as in the containers that this is for")
+	}
+	bin, memory := t.TempDir(), t.TempDir()
+	for _, p := range programs {
+		path, err := exec.LookPath(p)
+		if err != nil {
+			t.Skipf("%s is not here", p)
+		}
+		if err := os.Symlink(path, filepath.Join(bin, p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(ctx context.Context, _, _ string, command []string, in io.Reader, out, errs io.Writer) error {
+		script := strings.Replace(command[2], inMemory, memory, 1)
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script)
+		cmd.Env = []string{"PATH=" + bin}
+		cmd.Stdout, cmd.Stderr = out, errs
+		stdin, err := cmd.StdinPipe() // as in a cluster, the input is copied by itself
+		if err != nil {
+			return err
+		}
+		go func() { io.Copy(stdin, in); stdin.Close() }()
+		return cmd.Run()
+	}
+}
+
+func packed(t *testing.T, program string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	zip := gzip.NewWriter(&b)
+	if _, err := io.WriteString(zip, program); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestSend(t *testing.T) {
+	// Larger than a pipe holds, so that a side that does not read is seen.
+	program := "#!/bin/sh\necho \"$@\"; exit\n" + strings.Repeat("# padding\n", 20000)
+	for name, programs := range map[string][]string{"with gzip": {"sh", "cat", "chmod", "gzip"}, "without": {"sh", "cat", "chmod"}} {
+		t.Run(name, func(t *testing.T) {
+			c := &Carrier{exec: shell(t, programs...)}
+			out, err := c.send(t.Context(), "pod", "shell-0", "node-1", packed(t, program))
+			if want := "-node node-1 -timeout 10s -o frame\n"; err != nil || string(out) != want {
+				t.Errorf("%q %v, want %q", out, err, want)
+			}
+		})
+	}
+	t.Run("the program fails", func(t *testing.T) {
+		c := &Carrier{exec: shell(t, "sh", "cat", "chmod")}
+		_, err := c.send(t.Context(), "pod", "shell-0", "node-1", packed(t, "#!/bin/sh\necho no such mount >&2; exit 1\n"))
+		var f *Failure
+		if !errors.As(err, &f) || !strings.Contains(f.Detail, "no such mount") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("without cat", func(t *testing.T) {
+		c := &Carrier{exec: shell(t, "sh", "chmod")}
+		if _, err := c.send(t.Context(), "pod", "shell-0", "node-1", packed(t, program)); err == nil || !strings.Contains(err.Error(), "cat") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("no shell", func(t *testing.T) {
+		c := &Carrier{exec: func(context.Context, string, string, []string, io.Reader, io.Writer, io.Writer) error {
+			return errors.New("container not running")
+		}}
+		if _, err := c.send(t.Context(), "pod", "shell-0", "node-1", packed(t, program)); err == nil || !strings.Contains(err.Error(), "not running") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("more than a report", func(t *testing.T) {
+		c := &Carrier{exec: func(_ context.Context, _, _ string, _ []string, _ io.Reader, out, _ io.Writer) error {
+			fmt.Fprintln(out, "plain")
+			for {
+				if _, err := out.Write(make([]byte, 1<<20)); err != nil {
+					return err
+				}
+			}
+		}}
+		if _, err := c.send(t.Context(), "pod", "shell-0", "node-1", packed(t, program)); err == nil || !strings.Contains(err.Error(), "more than") {
+			t.Errorf("%v", err)
+		}
+	})
+}

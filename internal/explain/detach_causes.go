@@ -34,7 +34,7 @@ func (v *View) firstGoing(fits func(*storagev1.VolumeAttachment) (Finding, Truth
 
 // goingFinding begins a finding about an attachment that is being deleted.
 func (v *View) goingFinding(at *storagev1.VolumeAttachment, why string, ev ...Evidence) Finding {
-	f := Finding{Why: why, Evidence: append([]Evidence{fact(ref(at), "metadata.deletionTimestamp", at.DeletionTimestamp.UTC().Format(time.RFC3339), at.DeletionTimestamp.Time)}, ev...)}
+	f := Finding{where: at.Spec.NodeName, Why: why, Evidence: append([]Evidence{fact(ref(at), "metadata.deletionTimestamp", at.DeletionTimestamp.UTC().Format(time.RFC3339), at.DeletionTimestamp.Time)}, ev...)}
 	if at.Status.DetachError != nil {
 		f.Evidence = append(f.Evidence, detachTrouble(at).Evidence)
 	}
@@ -59,7 +59,7 @@ func detachPVGone(v *View) (Finding, Truth) {
 			name, at.Spec.NodeName, ago(v.age(at.DeletionTimestamp.Time)), name), fact(Object{Kind: "PersistentVolume", Name: name}, "metadata", "does not exist", time.Time{}))
 		f.Confidence = Certain
 		if v.age(at.DeletionTimestamp.Time) < normalAttach {
-			f.Status = StatusWaiting
+			f.Status, f.Until = StatusWaiting, moment(at.DeletionTimestamp.Add(normalAttach))
 		}
 		f.Fix = append(f.Fix, say(fmt.Sprintf("Find the volume's handle: in the driver's log, a backup of the PersistentVolume, or the backend, where it is the disk attached to node %s that no PersistentVolume names.", at.Spec.NodeName)),
 			say(fmt.Sprintf("Make PersistentVolume %s again with that driver and handle and the reclaim policy Retain: the detach goes through by itself. Delete that object afterwards.", name)))

@@ -168,6 +168,9 @@ func (a *answer) examine(v *View) {
 		case f != nil:
 			v.setStatus(b, f.Status, f.Until)
 			a.add(*f)
+			if !slices.ContainsFunc(v.shown(), func(h Hop) bool { return h.Hop == f.Hop }) {
+				a.Chains = append(a.Chains, v.otherPlace(*f))
+			}
 		case h.Status == StatusUnknown || h.Status == StatusWaiting && len(unknown)+len(v.base) > 0:
 			a.Verdict = Worst(a.Verdict, VerdictUndetermined)
 		default:
@@ -187,6 +190,23 @@ func (a *answer) examine(v *View) {
 		c.Pod = &o
 	}
 	a.Chains = append(a.Chains, c)
+}
+
+// otherPlace is the chain of what is at fault elsewhere and holds this one up: the volume's way off another node, or the snapshot
+// that it is made from.
+func (v *View) otherPlace(f Finding) Chain {
+	c := Chain{Node: f.where, Driver: v.Driver, Volume: v.volumeName(), Hops: []Hop{{Hop: f.Hop, Status: f.Status, Until: f.Until, Note: f.Title}}}
+	if v.ClaimName != "" {
+		o := v.claimObject()
+		c.Claim = &o
+	}
+	teardown := []HopName{HopUnpublish, HopUnstage, HopDetach}
+	for _, next := range teardown[slices.Index(teardown, f.Hop)+1:] {
+		if f.where != "" {
+			c.Hops = append(c.Hops, Hop{Hop: next, Status: StatusWaiting})
+		}
+	}
+	return c
 }
 
 // unseen: the target itself, or whether a pod uses it, could not be read.
@@ -338,6 +358,13 @@ func (a *answer) finish() {
 		f := a.Findings[0]
 		a.Hop, a.Cause = f.Hop, &Named{f.Cause, f.Title, f.Confidence}
 		a.Missing = false
+	} else if a.Verdict == VerdictStuck { // the hop is known, and not the cause
+		for _, c := range a.Chains {
+			if i := slices.IndexFunc(c.Hops, func(h Hop) bool { return h.Status == StatusStuck }); i >= 0 {
+				a.Hop = c.Hops[i].Hop
+				break
+			}
+		}
 	}
 	a.Summary = clean(a.summary())
 	a.Used = sortedQueries(a.used)

@@ -194,24 +194,24 @@ func (c *Carrier) Probe(ctx context.Context, plans []Plan) ([]*nodereport.NodeRe
 	return reports, failures
 }
 
-// one probes one node. Whatever happens, the Job's removal was asked for when it returns.
+// one probes one node. Whatever happens, the Job's removal was asked for when it returns, unless it surely never was.
 func (c *Carrier) one(ctx context.Context, p Plan) (report *nodereport.NodeReport, failure *Failure) {
 	job := c.Job(p, "csidoctor-probe-"+strings.ToLower(rand.Text()[:8]), "frame")
 	run, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	defer func() {
-		if r := recover(); r != nil {
-			c.remove(ctx, job.Name)
-			panic(r)
+	made := unsure
+	defer func() { // when this panics too
+		if made == no {
+			return
 		}
-		if err := c.remove(ctx, job.Name); err != nil {
+		if err := c.remove(ctx, job.Name, made); err != nil {
 			if failure == nil {
 				failure = &Failure{Node: p.Name}
 			}
 			failure.Left, failure.Job = true, fmt.Sprintf("%s/%s (%s)", c.Namespace, job.Name, err)
 		}
 	}()
-	report, err := c.carry(run, job, p)
+	report, err := c.carry(run, job, p, &made)
 	var known *Failure
 	switch {
 	case err == nil:
@@ -229,3 +229,12 @@ func (c *Carrier) one(ctx context.Context, p Plan) (report *nodereport.NodeRepor
 	failure.Node = p.Name
 	return nil, failure
 }
+
+// existence of a Job that the API server was asked to make.
+type existence int
+
+const (
+	unsure existence = iota // no answer came
+	yes
+	no
+)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -270,6 +271,29 @@ func TestServerAway(t *testing.T) {
 	}
 	if left := s.left(); len(left) > 0 || away.Load() != 5 {
 		t.Errorf("left: %s, away %d times", left, away.Load())
+	}
+}
+
+// An answer that never comes: the Job was made all the same, and later than it was first looked for.
+func TestUnsure(t *testing.T) {
+	s := serve(t)
+	var late atomic.Int32
+	s.refuse = func(r *http.Request) error {
+		switch {
+		case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/jobs"):
+			return errors.New("the connection was lost")
+		case r.Method == http.MethodDelete && late.Add(1) == 3:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+			s.jobs[name] = &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		}
+		return nil
+	}
+	c := s.carrier(withImage(time.Minute))
+	_, failures := c.Probe(t.Context(), []Plan{plan(t, c)})
+	if left := s.left(); len(left) > 0 || late.Load() < 3 || failures[0] == nil || failures[0].Left {
+		t.Errorf("left %s after %d deletions: %+v", left, late.Load(), failures[0])
 	}
 }
 

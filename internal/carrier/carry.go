@@ -26,9 +26,10 @@ const (
 	maxStream = frame.Limit + 1<<20
 )
 
-// carry makes the Job, finds its pod, and takes the report from it.
-func (c *Carrier) carry(ctx context.Context, job *batchv1.Job, p Plan) (*nodereport.NodeReport, error) {
+// carry makes the Job, finds its pod, and takes the report from it. It tells early whether the Job is there.
+func (c *Carrier) carry(ctx context.Context, job *batchv1.Job, p Plan, made *existence) (*nodereport.NodeReport, error) {
 	if err := ctx.Err(); err != nil {
+		*made = no
 		return nil, err
 	}
 	// Once it is sent, an interrupt must not leave it open whether the Job exists.
@@ -36,8 +37,13 @@ func (c *Carrier) carry(ctx context.Context, job *batchv1.Job, p Plan) (*noderep
 	defer cancel()
 	job, err := c.batch.Jobs(c.Namespace).Create(create, job, metav1.CreateOptions{})
 	if err != nil {
+		var status apierrors.APIStatus
+		if errors.As(err, &status) && status.Status().Code/100 == 4 {
+			*made = no
+		}
 		return nil, c.refused(err.Error(), err)
 	}
+	*made = yes
 	c.Say(p.Name, "its Job "+job.Name+" is made")
 	pod, container, err := c.started(ctx, job)
 	if err != nil {
@@ -254,27 +260,31 @@ func lastWords(output []byte) string {
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
 
-// remove asks for the Job's end, with all that belongs to it, and makes sure of it as far as the API server answers: the Job may
-// just be coming into being.
-func (c *Carrier) remove(ctx context.Context, name string) error {
+// remove asks for the Job's end, with all that belongs to it. One that may just be coming into being is looked for until it is
+// found, or the patience ends.
+func (c *Carrier) remove(ctx context.Context, name string, made existence) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	return c.delete(ctx, c.Namespace, name)
+	err := c.delete(ctx, c.Namespace, name)
+	for err == nil && made == unsure && ctx.Err() == nil {
+		c.pause(ctx)
+		if again := c.delete(ctx, c.Namespace, name); ctx.Err() == nil {
+			err = again
+		}
+	}
+	return err
 }
 
+// delete tries until the API server answers: nil where the Job is gone, or going.
 func (c *Carrier) delete(ctx context.Context, namespace, name string) error {
 	for {
 		err := c.batch.Jobs(namespace).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
-		if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+			return nil
+		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), ctx.Err() != nil:
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(every):
-		}
+		c.pause(ctx)
 	}
 }

@@ -175,7 +175,7 @@ func multiAttachTerminating(v *View) (Finding, Truth) {
 	}
 	pod := h.dying()[0]
 	gone := v.age(pod.DeletionTimestamp.Time)
-	if _, own := v.node(v.Node); gone >= normalTeardown && h.Ready == Unknown && own == Yes {
+	if _, own := v.node(v.Node); h.Ready == Unknown && own == Yes {
 		return Finding{}, Unknown // only that node's object is missing, and it decides; where no node can be read this is what is left
 	}
 	if gone >= normalTeardown && h.Ready == Yes {

@@ -150,6 +150,9 @@ func detachAttacherNotRunning(v *View) (Finding, Truth) {
 			return Finding{}, No
 		}
 		s := v.sidecar(attacherSidecar)
+		if s.Proof == Possible && v.age(at.DeletionTimestamp.Time) < normalAttach {
+			return Finding{}, No // a hosted control plane shows neither lease nor pod
+		}
 		e := at.Status.DetachError
 		if e != nil && v.taken.Sub(e.Time.Time) <= attacherBackoff+time.Minute && (s.Works != No || s.Proof != Certain) {
 			return Finding{}, No // it spoke of late

@@ -159,7 +159,7 @@ func (t *trouble) says(pattern *regexp.Regexp) (string, bool) {
 // settled judges an error: one that its owner retries counts from its third occurrence or after two minutes, one that
 // excludes success at once. An object that is still within a normal time that goes before errors is the caller's to check.
 func (v *View) settled(t *trouble) Status {
-	if t.Count >= errorSettledCount || v.age(t.Since) >= errorSettled || excludesSuccess(t.Text) {
+	if t.Count >= errorSettledCount || v.age(t.Since) >= errorSettled || excludesSuccess(t.Text) && !(t.Source == "kubelet" && passing[v.mountTells(t.Text)]) {
 		return StatusStuck
 	}
 	return StatusWaiting
@@ -167,6 +167,9 @@ func (v *View) settled(t *trouble) Status {
 
 // Codes after which trying the same again cannot succeed, as external-provisioner and external-resizer judge them.
 var finalCodes = regexp.MustCompile(`code = (InvalidArgument|OutOfRange|Unimplemented|Unauthenticated|PermissionDenied)\b`)
+
+// passing are faults of a mount that time alone may end, whatever code a driver gives them.
+var passing = map[string]bool{"stage/device-missing": true, "stage/server-unreachable": true, "stage/operation-pending": true, "stage/timeout": true}
 
 func excludesSuccess(text string) bool { return finalCodes.MatchString(text) }
 

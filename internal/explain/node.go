@@ -58,6 +58,9 @@ func (a *answer) node(name string) {
 		}
 	}
 	a.leftOn(node, attachments, pods)
+	if podsKnown == Yes && attachmentsKnown == Yes {
+		a.stagedOn(node, attachments, pods)
+	}
 	a.orphansOn(name)
 	sortByCreation(pods)
 	for _, p := range pods {

@@ -190,6 +190,18 @@ func TestNodeFaults(t *testing.T) {
 			r.KernelLog = nil
 			r.Namespaces = []nodereport.Namespace{{Inode: 7, Processes: []nodereport.Process{{PID: 41, Comm: "agent"}}, Mountinfo: "9 8 259:4 / /host/g rw - xfs /dev/nvme2n1 rw"}}
 		}, "stuck", "stage/device-busy"},
+		{"the driver's process hangs", fails, func(s *snapshot.Snapshot, r *nodereport.NodeReport) {
+			says(s, "context deadline exceeded")
+			r.Drivers[0].Socket.State = nodereport.SocketTimeout
+		}, "stuck", "register/socket-dead"},
+		{"the driver answered since its socket was dead", fails, func(s *snapshot.Snapshot, r *nodereport.NodeReport) {
+			r.Drivers[0].Socket.State = nodereport.SocketRefused
+			r.CollectedAt = r.CollectedAt.Add(-24 * time.Hour)
+		}, "stuck", "stage/filesystem-unsupported"},
+		{"the driver says that it is not ready", fails, func(s *snapshot.Snapshot, r *nodereport.NodeReport) {
+			says(s, "no array can be reached")
+			r.Drivers[0].Identity.Ready = "no"
+		}, "stuck", "register/not-ready"},
 		{"nothing on the node tells", fails, func(_ *snapshot.Snapshot, r *nodereport.NodeReport) {
 			r.KernelLog = nil
 			device(r, "nvme2n1").Signature.Type = "xfs"

@@ -67,11 +67,15 @@ func proveTask(v *View, n *nodeFacts, t *trouble) *blame {
 	d := n.subject(t)
 	for i := range n.Tasks {
 		task := &n.Tasks[i]
-		if !v.taskIs(n, task, d) {
+		logsIn := t == nil && v.hop(v.block).Status == StatusWaiting && v.logsIn(n, task)
+		if !logsIn && !v.taskIs(n, task, d) {
 			continue
 		}
 		age := time.Duration(task.Seconds) * time.Second
 		b := &blame{Evidence: []Evidence{n.seenTask(task)}, Confidence: Certain}
+		if logsIn {
+			b.Confidence = Likely
+		}
 		what := strings.TrimSpace(task.Comm + " " + task.Args)
 		switch {
 		case walking.MatchString(task.Comm):
@@ -111,6 +115,14 @@ func (v *View) taskIs(n *nodeFacts, task *nodereport.Task, d *nodereport.Device)
 		return false
 	}
 	return names(task.Args, "/dev/"+d.Name) || slices.ContainsFunc(d.Links, func(l string) bool { return names(task.Args, l) })
+}
+
+var login = regexp.MustCompile(`^(iscsiadm .*(--login|-l\b|--rescan|-R\b|discovery)|nvme (connect|discover))`)
+
+// logsIn: a login names a target, not a volume. It may well be the view's volume's where it began while the pod waits.
+func (v *View) logsIn(n *nodeFacts, task *nodereport.Task) bool {
+	age := time.Duration(task.Seconds) * time.Second
+	return v.Pod != nil && age < normalMount && login.MatchString(task.Comm+" "+task.Args) && !n.CollectedAt.Add(-age).Before(v.scheduledAt())
 }
 
 // proveOwnership: the call that runs into its deadline has mounted the volume already, so what it still does is to give the

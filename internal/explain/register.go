@@ -3,6 +3,8 @@ package explain
 import (
 	"regexp"
 	"time"
+
+	"github.com/csidoctor/csidoctor/internal/nodereport"
 )
 
 // The words of kubelet and gRPC when a registered driver's socket does not answer, and when the driver is not registered.
@@ -39,6 +41,13 @@ func registerHop(v *View) Hop {
 		return v.troubledHop(t, v.settled(t), "registered, and its socket does not answer")
 	case known == Yes && t != nil && notRegistered.MatchString(t.Text) && v.forgotten(t):
 		return v.troubledHop(t, StatusStuck, "in the CSINode, and kubelet does not know it")
+	case known == Yes && v.Pod == nil:
+		if why := v.unserving(); why != "" {
+			return v.openHop(v.plugin(v.Node).startedAt(), normalRegister, Object{Kind: "NodeReport", Name: v.Node}, why)
+		}
+		return okHop("")
+	case known != No && t != nil && v.unserving() != "" && !v.answeredSince(t):
+		return v.troubledHop(t, v.settled(t), v.unserving())
 	case known == Yes:
 		return okHop("")
 	case known == Unknown && t != nil && notRegistered.MatchString(t.Text):
@@ -56,6 +65,39 @@ func registerHop(v *View) Hop {
 		since = n.CreationTimestamp.Time // a young node still starts its drivers
 	}
 	return v.openHop(since, normalRegister, o, "the node has no driver "+v.Driver)
+}
+
+// unserving is what the node's report, where it is in the input, shows of a registered driver that can do no work there.
+func (v *View) unserving() string {
+	n, _ := v.atHand(v.Node)
+	if n == nil {
+		return ""
+	}
+	switch d := n.driver(v.Driver); {
+	case d == nil:
+	case deadSocket(d):
+		return "registered, and its socket does not answer"
+	case saysNotReady(d):
+		return "registered, and it says that it is not ready"
+	}
+	return ""
+}
+
+func deadSocket(d *nodereport.Driver) bool {
+	return d.Socket != nil && (d.Socket.State == nodereport.SocketRefused || d.Socket.State == nodereport.SocketTimeout ||
+		d.Socket.State == nodereport.SocketMissing && d.Registration != nil && d.Registration.State == nodereport.SocketOK)
+}
+
+func saysNotReady(d *nodereport.Driver) bool { return d.Identity != nil && d.Identity.Ready == "no" }
+
+// answeredSince: the error is not of the driver's making, or its own answer after the report was taken.
+func (v *View) answeredSince(t *trouble) bool {
+	if (Cause{ID: told(kubeletWords, t.Text)}).Hop() == HopAttach {
+		return true
+	}
+	n, _ := v.atHand(v.Node)
+	code, _ := grpc(t.Text)
+	return t.At.After(n.CollectedAt) && code != "" && code != "DeadlineExceeded" && code != "Unavailable"
 }
 
 // forgotten: kubelet does not know a driver that the CSINode lists, though its plugin runs for longer than kubelet waits

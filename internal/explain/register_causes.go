@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/csidoctor/csidoctor/internal/nodereport"
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
@@ -185,6 +184,9 @@ func pluginPodFailing(v *View) (Finding, Truth) {
 		}
 		return Finding{}, min(p.known.not(), Unknown)
 	}
+	if starting(p) && v.age(pod.CreationTimestamp.Time) < normalRegister {
+		return Finding{}, No // it only takes its time
+	}
 	if _, known := v.report(v.Node); known == Unknown && mounted(pod) && allRun(pod) {
 		return Finding{}, Unknown // it runs and is not ready: the report would tell why
 	}
@@ -267,8 +269,7 @@ func registerSocketDead(v *View) (Finding, Truth) {
 	}
 	r, known := v.report(v.Node)
 	if r != nil {
-		if d := socketOf(r, v.Driver); d != nil && d.Socket != nil && (d.Socket.State == nodereport.SocketRefused || d.Socket.State == nodereport.SocketTimeout ||
-			d.Socket.State == nodereport.SocketMissing && d.Registration != nil && d.Registration.State == nodereport.SocketOK) {
+		if d := socketOf(r, v.Driver); d != nil && deadSocket(d) {
 			f := v.pluginFinding(v.Node, fmt.Sprintf("On node %s nobody answers at the driver's socket %s (%s).", v.Node, d.Socket.Path, d.Socket.State),
 				fact(Object{Kind: "NodeReport", Name: v.Node}, "drivers["+v.Driver+"].socket", d.Socket.Path+" "+d.Socket.State+" "+d.Socket.Error, r.CollectedAt))
 			f.Confidence = Certain
@@ -310,7 +311,7 @@ func registerNotReady(v *View) (Finding, Truth) {
 		return Finding{}, known
 	}
 	d := socketOf(r, v.Driver)
-	if d == nil || d.Identity == nil || d.Identity.Ready != "no" {
+	if d == nil || !saysNotReady(d) {
 		return Finding{}, No
 	}
 	f := v.pluginFinding(v.Node, fmt.Sprintf("On node %s the driver %s answers that it is not ready. %s", v.Node, v.Driver, d.Identity.Error),

@@ -55,6 +55,16 @@ func TestIdleClaim(t *testing.T) {
 			s.node("node-1", true, sceneHandle)
 			s.event("Pod", "old", "Killing", "Stopping container app", 30*time.Second)
 		}, VerdictWaiting, "unstage/in-progress"},
+		{"its pod was deleted a moment ago", func(s *scene) {
+			s.attached("node-1", stays)
+			s.node("node-1", true, sceneHandle)
+			s.event("StatefulSet", "db", "SuccessfulDelete", "delete Pod db-0 in StatefulSet db successful", 90*time.Second)
+		}, VerdictWaiting, "unstage/in-progress"},
+		{"its pod was deleted long ago", func(s *scene) {
+			s.attached("node-1", stays)
+			s.node("node-1", true, sceneHandle)
+			s.event("ReplicaSet", "db-5d9c", "SuccessfulDelete", "Deleted pod: db-5d9c-x2v8q", 9*minute)
+		}, VerdictStuck, "unstage/never-confirmed"},
 		{"left attached", func(s *scene) { s.attached("node-1", stays) }, VerdictDegraded, "detach/orphaned-attachment"},
 		{"unused a moment ago", func(s *scene) {
 			s.attached("node-1", stays)
@@ -76,6 +86,14 @@ func TestIdleClaim(t *testing.T) {
 			s.attached("node-1", leaves(20*minute, ""))
 			s.removeDriver()
 		}, VerdictStuck, "detach/driver-gone"},
+		{"being detached, by an attacher that is not to be seen", func(s *scene) {
+			s.attached("node-1", leaves(90*time.Second, ""))
+			s.drop("Lease", "external-attacher-leader-disk-example-com")
+		}, VerdictWaiting, "detach/in-progress"},
+		{"not detached, by an attacher that is not to be seen", func(s *scene) {
+			s.attached("node-1", leaves(9*minute, ""))
+			s.drop("Lease", "external-attacher-leader-disk-example-com")
+		}, VerdictStuck, "detach/attacher-not-running"},
 		{"the attacher does not run", func(s *scene) {
 			s.attached("node-1", leaves(20*minute, ""))
 			s.lease("external-attacher-leader-disk-example-com", time.Hour)

@@ -18,6 +18,17 @@ import (
 // unstageHop: no kubelet keeps the volume that no pod uses any more. It is asked where no pod uses the claim; where another
 // waits its attach asks.
 func unstageHop(v *View) Hop {
+	if v.Node != "" && len(v.only) > 0 { // left staged, and only the node's report shows it
+		freed, known := v.freedSince()
+		if known == Unknown {
+			return unknownHop(&Object{Kind: "Node", Name: v.Node}, "since when no pod needs it there could not be read")
+		}
+		h := v.openHop(freed, normalTeardown, Object{Kind: "Node", Name: v.Node}, "still staged on node "+v.Node)
+		if h.Status == StatusStuck {
+			h.Status = StatusDegraded
+		}
+		return h
+	}
 	if v.Pod == nil && v.bound() && v.pvKnown == Unknown {
 		return unknownHop(&Object{Kind: "PersistentVolume", Name: v.volumeName()}, "whether a node keeps the volume cannot be told")
 	}
@@ -31,6 +42,9 @@ func unstageHop(v *View) Hop {
 		}
 		v.ahead(func() { v.nodeSide(h.Name) })
 		freed, _ := v.freedSince()
+		if freed.IsZero() {
+			freed = v.unmountingSince(h.Name)
+		}
 		return v.openHop(freed, normalTeardown, Object{Kind: "Node", Name: h.Name}, "node "+h.Name+" still has the volume in use")
 	}
 	for _, h := range held {
@@ -80,7 +94,36 @@ func (v *View) freedSince() (time.Time, Truth) {
 		}
 		last = latest(last, snapshot.EventTime(e))
 	}
-	return last, known.and(podsKnown)
+	deleted, deletedKnown := list[*corev1.Event](v.world, inEvents, snapshot.Query{Namespace: v.Namespace, Fields: "reason=SuccessfulDelete"})
+	for _, e := range deleted {
+		m := podDeleted.FindStringSubmatch(e.Message)
+		if m != nil && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Name == m[1] }) {
+			last = latest(last, snapshot.EventTime(e))
+		}
+	}
+	return last, known.and(podsKnown).and(deletedKnown)
+}
+
+// podDeleted are the words of the StatefulSet controller, and of those of ReplicaSets, Jobs and DaemonSets, about a pod that they deleted.
+var podDeleted = regexp.MustCompile(`(?i)^deleted? pod:? ([a-z0-9.-]+)`)
+
+// unmountingSince is when the unmount of the volume began that still runs on a node; the zero time where its report shows none,
+// or earlier ones that failed.
+func (v *View) unmountingSince(node string) time.Time {
+	n, _ := v.atHand(node)
+	if n == nil || kubeletSays(n.NodeReport, unmountDevice, v.Handle, v.volumeName()) != nil {
+		return time.Time{}
+	}
+	age := -1
+	for _, t := range n.Tasks {
+		if strings.HasPrefix(t.Comm, "umount") && strings.Contains(t.Args, stagingFolder(v.Driver, v.Handle)) {
+			age = max(age, int(t.Seconds))
+		}
+	}
+	if age < 0 {
+		return time.Time{}
+	}
+	return n.CollectedAt.Add(-time.Duration(age) * time.Second)
 }
 
 // keepers are the nodes that keep the volume without a pod and hold up the view's hop.
@@ -185,6 +228,11 @@ func (v *View) keeperFinding(h *holder, why string, ev ...Evidence) Finding {
 func unstageInProgress(v *View) (Finding, Truth) {
 	if !v.at(HopUnstage) || v.hop(HopUnstage).Status != StatusWaiting {
 		return Finding{}, No
+	}
+	if v.Node != "" {
+		f := v.asBlock(Finding{Confidence: Likely, Why: fmt.Sprintf("No pod uses volume %s on node %s any more, and its kubelet is letting it go.", v.volumeName(), v.Node)})
+		f.Fix = []Step{say("Wait: it ends by itself.")}
+		return f, Yes
 	}
 	return v.firstKeeper(func(h *holder) (Finding, Truth) {
 		f := v.keeperFinding(h, fmt.Sprintf("No pod uses volume %s on node %s any more, and its kubelet is letting it go.", v.volumeName(), h.Name))
@@ -341,7 +389,28 @@ func unstageDriverError(v *View) (Finding, Truth) {
 	})
 }
 
+// leftStaged: the kubelet looks for what it has to unmount in the pods' folders when it starts; a volume that is staged only it
+// does not find again (pkg/kubelet/volumemanager/reconciler/reconstruct.go).
+func (v *View) leftStaged() (Finding, Truth) {
+	n, known := v.probed(v.Node)
+	if n == nil || len(n.staged()) == 0 {
+		return Finding{}, known.not()
+	}
+	m := n.staged()[0]
+	f := Finding{Status: StatusDegraded, Confidence: Likely, Evidence: []Evidence{n.seenMount(m)},
+		Why: fmt.Sprintf("Volume %s is still mounted at its staging path on node %s from %s, though no pod there uses it and the kubelet does not list it in use: nobody will unmount it.", v.volumeName(), v.Node, m.Source)}
+	if v.ClaimName != "" {
+		f.Evidence = append(f.Evidence, fact(ref(v.PV), "spec.claimRef", v.Namespace+"/"+v.ClaimName, time.Time{}))
+	}
+	f.Fix = []Step{onNode(v.Node, "see that it is mounted at its staging path alone, and that nothing has it open", "sh", "-c", "grep -F -e "+quote(stagingFolder(v.Driver, v.Handle))+" -e "+quote(v.volumeName())+" /proc/self/mountinfo; fuser -vm "+quote(m.Mountpoint)),
+		hazard(DangerDisruptive, "the step before shows the staging path alone, and no pod on the node uses the volume", "Unmount the staging path (umount, without force).")}
+	return f, Yes
+}
+
 func neverConfirmed(v *View) (Finding, Truth) {
+	if v.Node != "" && v.at(HopUnstage) && v.hop(HopUnstage).Status == StatusDegraded {
+		return v.leftStaged()
+	}
 	return v.firstKeeper(func(h *holder) (Finding, Truth) {
 		if v.at(HopUnstage) && v.hop(HopUnstage).Status == StatusWaiting {
 			return Finding{}, No

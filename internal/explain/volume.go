@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/csidoctor/csidoctor/internal/mountinfo"
+	"github.com/csidoctor/csidoctor/internal/nodereport"
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
@@ -110,6 +112,40 @@ func usedBy(pv *corev1.PersistentVolume, pods []*corev1.Pod) bool {
 	return r != nil && slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
 		return p.Namespace == r.Namespace && !finished(p) && volumeOfClaim(p, r.Name) != nil
 	})
+}
+
+// stagedOn asks about volumes that stay staged on a node, where its report is in the input: no pod of the node uses them, nothing
+// attaches them to it, and its kubelet does not list them in use, so nobody will unmount them.
+func (a *answer) stagedOn(node *corev1.Node, attachments []*storagev1.VolumeAttachment, pods []*corev1.Pod) {
+	var r *nodereport.NodeReport
+	a.ahead(func() { r, _ = a.report(node.Name) })
+	if r == nil {
+		return
+	}
+	table, _ := mountinfo.Parse(r.Mountinfo)
+	for _, vol := range r.Volumes {
+		if vol.Staging == nil || len(table.Below(vol.Staging.Path)) == 0 || len(vol.Publishes) > 0 || vol.PV == "" || slices.Contains(node.Status.VolumesInUse, corev1.UniqueVolumeName(uniqueName(vol.Driver, vol.Handle))) {
+			continue
+		}
+		if slices.ContainsFunc(attachments, func(at *storagev1.VolumeAttachment) bool {
+			return at.Spec.NodeName == node.Name && at.Spec.Source.PersistentVolumeName != nil && *at.Spec.Source.PersistentVolumeName == vol.PV
+		}) {
+			continue
+		}
+		pv, known := a.volumeNamed(vol.PV)
+		if known == Unknown {
+			a.unseen(snapshot.Query{Resource: inVolumes.Resource, Name: vol.PV}) // it names the claim whose pods may use it
+		}
+		if known != Yes || usedBy(pv, pods) {
+			continue
+		}
+		v := &View{world: a.world, PV: pv, pvKnown: Yes, Node: node.Name, only: []HopName{HopUnstage}}
+		v.Driver, v.Handle = source(pv)
+		if ref := pv.Spec.ClaimRef; ref != nil {
+			v.Namespace, v.ClaimName = ref.Namespace, ref.Name
+		}
+		a.examine(v)
+	}
 }
 
 // orphansOn asks about folders of pods that are gone, where the node's report is in the input.

@@ -207,7 +207,7 @@ func (p *prober) devices() {
 }
 
 func (p *prober) inspect(d *nodereport.Device) {
-	s, err := ask(p.ctx, p.w, opInspect, inspectArg{d.Name, d.MajorMinor, p.report.Kernel.Release}, 2*p.patience)
+	s, err := ask(p.ctx, p.w, opInspect, inspectArg{d.Name, d.MajorMinor, p.report.Kernel.Release}, 5*p.patience) // some megabytes, of a disk that may be busy
 	switch {
 	case errors.Is(err, errHung):
 		d.Signature = &nodereport.Signature{Type: "unknown", Error: "hung"}

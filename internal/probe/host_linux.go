@@ -68,7 +68,7 @@ var hostModules = []string{"9p", "bcache", "btrfs", "ceph", "cifs", "dm_crypt", 
 
 // host fills the host's facts and gives its name.
 func (p *prober) host() string {
-	h, err := ask(p.ctx, p.w, opHost, struct{}{}, p.patience)
+	h, err := ask(p.ctx, p.hostside, opHost, struct{}{}, p.patience)
 	p.gaps.add("the host's files", err)
 	out := &nodereport.Host{SELinux: h.SELinux, Services: map[string]string{}}
 	if m := prettyName.FindStringSubmatch(h.Release); m != nil {

@@ -84,7 +84,10 @@ var opJournal = register("journal", func(a journalArg) ([]nodereport.LogLine, er
 	text, err := cmd.Output()
 	var out []nodereport.LogLine
 	for line := range bytes.Lines(text) {
-		if l, ok := journalLine(line); ok && volumeWords.MatchString(l.Message) {
+		if !mayName(line) {
+			continue
+		}
+		if l, ok := journalLine(line); ok {
 			out = append(out, l)
 		}
 	}
@@ -94,7 +97,7 @@ var opJournal = register("journal", func(a journalArg) ([]nodereport.LogLine, er
 	return out, nil
 })
 
-const maxTail = 2 << 20
+const maxTail = 1 << 20
 
 // opTail reads the end of a log file that the kubelet writes, by itself or through syslog.
 var opTail = register("tail", func(path string) ([]nodereport.LogLine, error) {
@@ -120,7 +123,10 @@ var opTail = register("tail", func(path string) ([]nodereport.LogLine, error) {
 	lines.Buffer(nil, maxTail)
 	now := time.Now()
 	for lines.Scan() {
-		if l, ok := kubeletLine(lines.Text(), now); ok && volumeWords.MatchString(l.Message) {
+		if !mayName(lines.Bytes()) {
+			continue
+		}
+		if l, ok := kubeletLine(lines.Text(), now); ok {
 			out = append(out, l)
 		}
 	}
@@ -142,9 +148,9 @@ func (p *prober) kubeletLog() []nodereport.LogLine {
 	files := kubeletLogs
 	units := kubeletUnits
 	if p.kubelet != nil {
+		// What the kubelet itself has open as its error stream, if that is a file.
 		if target := p.link(p.kubelet.PID, "fd/2"); strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "/dev/") {
-			files = append([]string{target}, files...)
-			if lines, err := visit(p, target, opTail, target, p.patience); err == nil && len(lines) > 0 {
+			if lines, err := visit(p, target, opTail, target, 4*p.patience); err == nil && len(lines) > 0 {
 				return lines
 			}
 		}
@@ -152,7 +158,7 @@ func (p *prober) kubeletLog() []nodereport.LogLine {
 			units = []string{unit}
 		}
 	}
-	lines, err := ask(p.ctx, p.w, opJournal, journalArg{units, 3 * p.patience}, 4*p.patience)
+	lines, err := ask(p.ctx, p.hostside, opJournal, journalArg{units, 3 * p.patience}, 4*p.patience)
 	if len(lines) > 0 {
 		p.gaps.add("the kubelet's journal", err)
 		return lines
@@ -163,7 +169,7 @@ func (p *prober) kubeletLog() []nodereport.LogLine {
 		tried = append(tried, "the journal has no lines of "+strings.Join(units, ", "))
 	}
 	for _, file := range files {
-		lines, err := visit(p, file, opTail, file, p.patience)
+		lines, err := ask(p.ctx, p.hostside, opTail, file, 4*p.patience)
 		if len(lines) > 0 {
 			p.gaps.add(file, err)
 			return lines

@@ -26,7 +26,8 @@ type prober struct {
 	Options
 	ctx      context.Context
 	gaps     gaps
-	w        *worker
+	w        *worker       // sees what the kubelet sees
+	hostside *worker       // sees what PID 1 sees: the same one, unless the kubelet runs in a container
 	patience time.Duration // for one call; whoever is silent longer hangs
 
 	procDir    string
@@ -82,6 +83,7 @@ func Run(ctx context.Context, o Options) (*nodereport.NodeReport, error) {
 		return nil, fmt.Errorf("the mount tables below /proc could not be read within %s", seconds(o.Timeout))
 	}
 	p.enter()
+	defer p.enterHost()()
 	p.findRoot()
 	p.facts()
 	return p.report, nil
@@ -191,6 +193,26 @@ func (p *prober) enter() {
 	if _, err := ask(p.ctx, p.w, opEnter, enterArg{p.procDir, view}, p.patience); err != nil {
 		p.gaps.add("the host's files", err)
 	}
+}
+
+// enterHost gives the host its own worker where the kubelet runs in a container: its system, services and logs are PID 1's. The
+// function ends it.
+func (p *prober) enterHost() (stop func()) {
+	p.hostside = p.w
+	stop = func() {}
+	if p.kubelet == nil || p.namespaceOf(1) == p.kubelet.Namespace || p.namespaceOf(1) == 0 {
+		return stop
+	}
+	w, err := startWorker()
+	if err == nil {
+		if _, err = ask(p.ctx, w, opEnter, enterArg{p.procDir, p.procDir + "/1/root"}, p.patience); err == nil {
+			p.hostside = w
+			return w.stop
+		}
+		w.stop()
+	}
+	p.gaps.add("the files of PID 1", err)
+	return stop
 }
 
 // findRoot finds the kubelet's root folder: its flags, the files of flags of distributions, the socket that it serves there,

@@ -14,12 +14,13 @@ import (
 // and what others serve; of the other namespaces those that hold a volume's device or path, and of PID 1's.
 func (p *prober) tables() {
 	devices := p.volumeDevices()
+	disk, _ := p.mounts.over(p.root) // the node's own: where else its folders are mounted does not matter
 	p.report.Mountinfo = lines(p.reference.table, func(m mountinfo.Mount) bool {
 		switch {
 		case p.root != "" && below(p.root, m.Mountpoint): // what the root folder lies on
 			return true
 		case p.whole():
-			return p.root != "" && below(m.Mountpoint, p.root) || !m.Anonymous() || remote(m.FSType) || devices[m.Device()] || ofVolume(m.Mountpoint)
+			return p.root != "" && below(m.Mountpoint, p.root) || !m.Anonymous() && m.Device() != disk.Device() || remote(m.FSType) || devices[m.Device()] || ofVolume(m.Mountpoint)
 		}
 		return devices[m.Device()] || p.inScope(m.Mountpoint) || p.inScope(m.Root)
 	})

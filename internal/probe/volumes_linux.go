@@ -295,6 +295,9 @@ func (p *prober) orphans() {
 	if err != nil {
 		return // without it every folder would look like one
 	}
+	if !groups.Found && len(p.podFolders) > 0 {
+		p.gaps.add("orphans", errors.New("the kubelet makes no cgroup for a pod here, so folders of pods that wait for their volumes may be among them"))
+	}
 	alive := p.alivePods()
 	mounts := map[string]int{} // by pod
 	for _, m := range p.mounts.table {

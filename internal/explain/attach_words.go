@@ -8,7 +8,7 @@ import (
 // attachWords are drivers' and the attacher's words when a volume cannot be attached: AWS EBS, Azure Disk, GCE PD, vSphere,
 // Cinder, Hetzner, DigitalOcean, Linode, Vultr, OCI, Alibaba, Scaleway, Longhorn, LINSTOR, Portworx, Trident, Ceph.
 var attachWords = []signature{
-	sig("attach/rbac", `is forbidden: User "system:serviceaccount:|cannot (get|list|update|patch|create) resource "(volumeattachments|persistentvolumes|csinodes|nodes)`),
+	sig("attach/rbac", `cannot (get|list|watch|update|patch|create) resource "(volumeattachments|persistentvolumes|csinodes|nodes|secrets)\b`), // of others the driver speaks: its backend is a cluster too
 	sig("attach/pv-deleting", `PersistentVolume "[^"]*" is marked for deletion`),
 	sig("attach/throttled", tooManyCalls+`|ControllerPublish not permitted on node .* due to backoff condition`),
 	sig("attach/limit-reached", `AttachmentLimitExceeded|maximum number of (data )?disks|max(imum)? (number|amount) of (attached )?(volumes|disks|block)|max(imum)? volumes|too many (volumes|disks|attachments)|(volume|disk|attach\w*|slot|device|instance) ?limit|reach\w* (its|their|the) limit|limit.{0,40}(volumes|disks|attachments)|(volumes|disks|attachments).{0,40}limit|no (more )?(available|free) (slot|device|lun|port|pci)|(missing|add a) SCSI controller|number of SCSI controller|cannot attach more|No available device|code = ResourceExhausted`),
@@ -19,7 +19,7 @@ var attachWords = []signature{
 	sig("attach/held-outside", `current(ly)?( in| status is| status:)? ['"]?in-use|currently attached|owned by (vm|instance|node|server|machine)|lock the file|locked by (an?other|vm|instance|node|server|host)`), // before the locks of an operation
 	sig("attach/backend-error", `\bKMS`), // a key in a wrong state is no operation
 	sig("attach/backend-busy", busyNow+`|AttachDiskWhileBeingDetached|last detach operation failed|status must be .{0,60}(available|in-use)|not ready for workloads`),
-	sig("attach/held-outside", `VolumeInUse|RESOURCE_IN_USE_BY_ANOTHER_RESOURCE|(already|still) (being )?(used|in use) by|(already|still) (attached|published|mounted|mapped|exported|exposed) (to|on|at)|(attached|published|mapped|exported|exposed) (to|on|at) (an?other|a different|the wrong|some other) (instance|node|server|vm|droplet|linode|host|machine)|is attached to (node|instance|server|vm|droplet|linode|host)|attached to a server|in use by (an?other|a different|vm|instance|node|server)|status '?"?in-use|DiskInUse|volume is in use|resource '?volume'? is in use|multi-?attach|exclusive (lock|access)|claimed by (an?other|node)`),
+	sig("attach/held-outside", `VolumeInUse|RESOURCE_IN_USE_BY_ANOTHER_RESOURCE|(already|still) (being )?(used|in use) by|(already|still) (attached|published|mounted|mapped|exported|exposed) (to|on|at)|(attached|published|mapped|exported|exposed) (to|on|at) (an?other|a different|the wrong|some other) (instance|node|server|vm|droplet|linode|host|machine)|is attached to (node|instance|server|vm|droplet|linode|host)|attached to a server|in use by (an?other|a different|vm|instance|node|server)|status '?"?in-use|DiskInUse|volume is in use|resource '?volume'? is in use|multi-?attach|exclusive (lock|access)|claimed by (an?other|node)|already has (an?other|other|a different) (client|host|initiator|node|server|consumer)s?\b`),
 	sig("attach/permission", denied+`|failed to load secret`),
 	sig("attach/timeout", `code = DeadlineExceeded|deadline exceeded|timed out|timeout|(with)?in (the )?(allott?ed )?time\b|expected device to be attached but was attaching`),
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -236,7 +237,7 @@ func volumeNames(pvs []*corev1.PersistentVolume) string {
 
 func pvClaimed(v *View) (Finding, Truth) {
 	c, known := v.wantedVolumes()
-	if c.unsure || len(c.claimed) == 0 || c.barred || len(c.free)+len(c.broken)+len(c.released) > 0 {
+	if c.unsure || len(c.claimed) == 0 || c.barred || c.usedUp(v) || len(c.free)+len(c.broken)+len(c.released) > 0 {
 		return Finding{}, min(known.not(), Unknown)
 	}
 	pv := c.claimed[0]
@@ -246,12 +247,15 @@ func pvClaimed(v *View) (Finding, Truth) {
 		Evidence: []Evidence{fact(ref(pv), "spec.claimRef", fmt.Sprintf("%s/%s uid %s", r.Namespace, r.Name, r.UID), time.Time{}), fact(ref(pv), "status.phase", string(pv.Status.Phase), time.Time{})}})
 	if v.Claim.Spec.VolumeName != "" {
 		f.Why = fmt.Sprintf("The claim names volume %s, which belongs to claim %s/%s.", pv.Name, r.Namespace, r.Name)
-	} else if len(c.claimed) > 1 {
-		f.Why = fmt.Sprintf("All %d volumes that fit belong to other claims: %s.", len(c.claimed), volumeNames(c.claimed))
 	}
 	f.Fix = []Step{v.look("See the claim that has it, and who uses that", "get", "pvc", r.Name, "-n", r.Namespace, "-o", "wide"),
 		say("Make another volume for this claim, or let go of the other claim when its data is not needed any more. Do not edit the claimRef of a volume in use.")}
 	return f, Yes
+}
+
+// usedUp: several volumes would do, nobody means one of them, and all are bound: there is none for this claim.
+func (c candidates) usedUp(v *View) bool {
+	return len(c.claimed) > 1 && v.Claim.Spec.VolumeName == "" && !c.selected && !slices.ContainsFunc(c.claimed, func(pv *corev1.PersistentVolume) bool { return pv.Status.Phase != corev1.VolumeBound })
 }
 
 func noMatchingPV(v *View) (Finding, Truth) {
@@ -263,7 +267,7 @@ func noMatchingPV(v *View) (Finding, Truth) {
 	if !v.at(HopBind) && !c.selected || v.pvKnown == No && v.Claim.Spec.VolumeName != "" {
 		return Finding{}, No
 	}
-	if reserved := len(c.broken)+len(c.released) > 0 || len(c.claimed) > 0 && !c.barred; len(c.free) > 0 && !unreachable || len(c.free) == 0 && reserved {
+	if reserved := len(c.broken)+len(c.released) > 0 || len(c.claimed) > 0 && !c.barred && !c.usedUp(v); len(c.free) > 0 && !unreachable || len(c.free) == 0 && reserved {
 		return Finding{}, No
 	}
 	if _, _, made := v.made(); made != No || v.at(HopBind) && v.waitsForConsumer() == Yes && v.Claim.Spec.VolumeName == "" && (v.Pod == nil || v.Node != "") {
@@ -280,6 +284,8 @@ func noMatchingPV(v *View) (Finding, Truth) {
 	switch {
 	case v.Claim.Spec.VolumeName != "":
 		f.Why = fmt.Sprintf("The claim names volume %s, and cannot be bound to it: %s.", v.Claim.Spec.VolumeName, c.first())
+	case c.usedUp(v):
+		f.Why = fmt.Sprintf("The claim waits for a hand-made volume that fits (%s), and all %d belong to other claims: %s.", v.asks(), len(c.claimed), volumeNames(c.claimed))
 	case len(c.near) > 0 && v.at(HopProvision):
 		f.Why = fmt.Sprintf("The claim has a selector, which volume %s matches, and was given class %s, whose provisioner does not know selectors: %s.", c.near[0].pv.Name, v.className(), c.first())
 	case len(c.near) > 0:

@@ -171,6 +171,10 @@ func (a *answer) examine(v *View) {
 			if !slices.ContainsFunc(v.shown(), func(h Hop) bool { return h.Hop == f.Hop }) {
 				a.Chains = append(a.Chains, v.otherPlace(*f))
 			}
+		case (b == HopStage || b == HopPublish) && h.Status == StatusStuck && v.kubeletUnheard():
+			// Staging, publishing or starting: the kubelet's word alone tells them apart.
+			v.setStatus(b, StatusUnknown, nil)
+			a.Verdict = Worst(a.Verdict, VerdictUndetermined)
 		case h.Status == StatusUnknown || h.Status == StatusWaiting && len(unknown)+len(v.base) > 0:
 			a.Verdict = Worst(a.Verdict, VerdictUndetermined)
 		default:
@@ -190,6 +194,13 @@ func (a *answer) examine(v *View) {
 		c.Pod = &o
 	}
 	a.Chains = append(a.Chains, c)
+}
+
+// kubeletUnheard: the events of the pod could not be read, and nobody has looked at its node.
+func (v *View) kubeletUnheard() bool {
+	events, known := v.podEvents()
+	r, _ := v.report(v.Node)
+	return known == Unknown && len(events) == 0 && r == nil
 }
 
 // otherPlace is the chain of what is at fault elsewhere and holds this one up: the volume's way off another node, or the snapshot

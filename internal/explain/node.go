@@ -16,7 +16,7 @@ import (
 func (a *answer) node(name string) {
 	pods, podsKnown := list[*corev1.Pod](a.world, inPods, snapshot.Query{Fields: "spec.nodeName=" + name})
 	csiNode, csiKnown := a.csiNode(name)
-	drivers, _ := list[*storagev1.CSIDriver](a.world, inDrivers, snapshot.Query{})
+	drivers, driversKnown := list[*storagev1.CSIDriver](a.world, inDrivers, snapshot.Query{})
 	attachments, attachmentsKnown := list[*storagev1.VolumeAttachment](a.world, inAttachments, snapshot.Query{})
 	node, known := a.world.node(name)
 	a.Missing = known == No
@@ -57,6 +57,9 @@ func (a *answer) node(name string) {
 			hop.Note = strings.TrimPrefix(fmt.Sprintf("%s; %d of %d volumes attached", hop.Note, slots[driver], *entry.Allocatable.Count), "; ")
 		}
 	}
+	if driversKnown == Unknown && slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !ready(p) && registers(&p.Spec) }) {
+		a.unseen(snapshot.Query{Resource: inDrivers.Resource}) // of which driver this plugin is
+	}
 	a.leftOn(node, attachments, pods)
 	if podsKnown == Yes && attachmentsKnown == Yes {
 		a.stagedOn(node, attachments, pods)
@@ -71,8 +74,14 @@ func (a *answer) node(name string) {
 		own.Verdict = VerdictHealthy
 		own.volumesOf(p)
 		a.Chains = append(a.Chains, own.Chains...)
-		if !own.nodesOwn() {
-			continue // stuck for another reason: listed, not counted
+		if !own.nodesOwn() { // stuck for another reason: listed, not counted; one that cannot be told may be the node's
+			if own.Verdict == VerdictUndetermined {
+				a.Verdict = Worst(a.Verdict, VerdictUndetermined)
+				for q := range own.gaps {
+					a.gap(q)
+				}
+			}
+			continue
 		}
 		a.Verdict = Worst(a.Verdict, own.Verdict)
 		for _, f := range own.Findings {

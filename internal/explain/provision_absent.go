@@ -163,14 +163,15 @@ func provisionerNotRunning(v *View) (Finding, Truth) {
 	if known == Unknown && s.Proof != Certain {
 		return Finding{}, Unknown // its events may say that it works
 	}
-	if s.Works == Unknown && s.Pod == nil && !s.Present && last.IsZero() && v.hop(HopProvision).Status == StatusStuck && v.seesNothingOf() {
+	unseen := s.Works == Unknown && s.Pod == nil && !s.Present && last.IsZero() && v.hop(HopProvision).Status == StatusStuck && v.seesNothingOf()
+	if unseen {
 		s.Works, s.Proof = No, Possible
 		s.Why = "the claim was handed to it, and there is no word of it; whether it runs could not be read"
 	}
 	if s.Works != No || last.After(s.Renewed.Add(normalUntouched)) && v.taken.Sub(last) < recent {
 		return Finding{}, min(s.Works.not(), Unknown)
 	}
-	if served := v.served(); served != Yes {
+	if served := v.served(); served == No || served == Unknown && !unseen {
 		return Finding{}, served
 	}
 	f := v.asBlock(Finding{Confidence: s.Proof, Evidence: s.Evidence, Why: fmt.Sprintf("Class %s leaves the volume to driver %s, and its provisioner does not work: %s.", v.className(), v.Driver, s.Why)})

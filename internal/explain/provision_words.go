@@ -8,6 +8,7 @@ import (
 // provisionWords are the words of drivers, backends and csi-provisioner when a volume cannot be made. What names another
 // object stands before what a cloud answers, codes that fit everything last.
 var provisionWords = []signature{
+	sig("provision/quota", `quota (limit )?'[^']+' (has been |was |is )?exceeded`),                       // Google answers it with the number of a rate limit
 	sig("provision/backend-error", `RequestLimitExceeded|rate.?limit|throttl|too many requests|\b429\b`), // a rate limit is none of the others, and passes
 	sig("provision/plugin-not-found", `no volume plugin matched`),
 	sig("provision/rbac", `is forbidden: User "|cannot (get|list|watch|create|update|patch|delete) resource "`),

@@ -81,9 +81,27 @@ func (v *View) neighbourRoot(node string) (root, driver string, d *appsv1.Daemon
 // noFolder: the kubelet cannot give the plugin's pod the folder that it made itself, if it were its own.
 var noFolder = regexp.MustCompile(`hostPath type check failed: (\S+?)/?(?:plugins_registry|plugins|pods)?/? is not a directory`)
 
+// What a driver says of a path of the kubelet's that its own container does not have; the path names the kubelet's root.
+var (
+	notThere   = regexp.MustCompile(`(?i)no such file or directory|read-only file system|does not exist`)
+	podsFolder = regexp.MustCompile(`(/[^\s":]*)/pods/[0-9a-f-]{36}/volumes/kubernetes\.io~csi/`)
+)
+
 func kubeletRootMismatch(v *View) (Finding, Truth) {
-	if !v.at(HopRegister) || v.Driver == "" || v.Node == "" {
+	if !v.at(HopRegister, HopStage, HopPublish) || v.Driver == "" || v.Node == "" {
 		return Finding{}, No
+	}
+	told, t := "", v.mountTrouble()
+	if !v.at(HopRegister) { // registered all the same: the path that the kubelet gave is not there for the plugin
+		if t == nil || !notThere.MatchString(t.Text) {
+			return Finding{}, No
+		}
+		if m := podsFolder.FindStringSubmatch(t.Text); m != nil {
+			told = m[1]
+		}
+		if told == "" {
+			return Finding{}, No
+		}
 	}
 	p := v.plugin(v.Node)
 	if len(p.Pods) == 0 {
@@ -115,6 +133,14 @@ func kubeletRootMismatch(v *View) (Finding, Truth) {
 			v.look("See the folders that the driver uses", "-n", pod.Namespace, "get", "pod", pod.Name, "-o", "yaml"),
 			say(fmt.Sprintf("Install the driver with the kubelet's real folder, %s (charts call it kubeletDir, kubelet.rootDir, kubeletRootDir or node.kubeletPath). Do not move the kubelet's own folder.", ours))}
 		return f, Yes
+	}
+	if told != "" {
+		if told == theirs {
+			return Finding{}, No
+		}
+		f, yes := finding(told, Likely, t.Evidence)
+		f.Status = v.settled(t)
+		return f, yes
 	}
 	r, known := v.report(v.Node)
 	if r != nil && r.Kubelet != nil && r.Kubelet.RootDir != "" {
@@ -186,6 +212,9 @@ func registrarFault(pod *corev1.Pod) (string, Evidence) {
 	}
 	told := fact(o, "spec.containers["+reg.Name+"]: kubelet-registration-path", socket, time.Time{})
 	folder := path.Dir(path.Clean(socket))
+	if own := onHost(pod, reg, argument(reg, "csi-address")); own != "" && path.Dir(own) != folder {
+		return fmt.Sprintf("The registrar tells the kubelet to look for the driver at %s, and its socket is at %s on the host.", socket, own), told
+	}
 	shared, any := false, false
 	for _, vol := range pod.Spec.Volumes {
 		if vol.HostPath == nil {
@@ -202,6 +231,22 @@ func registrarFault(pod *corev1.Pod) (string, Evidence) {
 		return fmt.Sprintf("The registrar tells the kubelet to look for the driver at %s, and itself reaches it at %s: the file has another name.", socket, own), told
 	}
 	return "", Evidence{}
+}
+
+// onHost is where a path of a container lies on the host; empty: not there.
+func onHost(pod *corev1.Pod, c *corev1.Container, file string) string {
+	for _, m := range c.VolumeMounts {
+		rest, below := strings.CutPrefix(path.Clean(file)+"/", path.Clean(m.MountPath)+"/")
+		if !below || file == "" {
+			continue
+		}
+		for _, vol := range pod.Spec.Volumes {
+			if vol.Name == m.Name && vol.HostPath != nil {
+				return path.Join(vol.HostPath.Path, m.SubPath, rest)
+			}
+		}
+	}
+	return ""
 }
 
 // argument is the value of a container's flag, with the variables that the pod's own template sets filled in; empty: not given.

@@ -98,7 +98,12 @@ func (a *answer) leftOn(node *corev1.Node, attachments []*storagev1.VolumeAttach
 			if inUse[at.Name] || a.age(at.CreationTimestamp.Time) < normalAttach {
 				continue
 			}
-			if pv, known := a.volumeNamed(*at.Spec.Source.PersistentVolumeName); known == Unknown || pv != nil && usedBy(pv, pods) {
+			pv, known := a.volumeNamed(*at.Spec.Source.PersistentVolumeName)
+			if known == Unknown {
+				a.unseen(snapshot.Query{Resource: inVolumes.Resource, Name: *at.Spec.Source.PersistentVolumeName}) // whose it is
+				continue
+			}
+			if pv != nil && usedBy(pv, pods) {
 				continue
 			}
 		}

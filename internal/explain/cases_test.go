@@ -183,6 +183,9 @@ func (c testCase) wrong(d explain.Diagnosis) []string {
 var disputed = map[string]string{
 	"temporary-clone-claim-lost-its-volume":  "a Lost claim without pods is degraded while it blocks nobody (Borders, teardown)",
 	"backup-restore-waits-for-ceph-snapshot": "a secret that is named nowhere, so that the driver gets none, is */secret-missing (Borders, across hops)",
+	// Open: no rule for them yet.
+	"sixteen-tebibytes-get-their-first-filesystem":  "mkfs works on a multipath map that nothing in the report ties to the volume",
+	"kubelet-knows-no-hspc-and-the-tenant-no-nodes": "which driver it is stands in an event only, where the volume cannot be read",
 }
 
 func TestCases(t *testing.T) {

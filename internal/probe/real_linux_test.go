@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -396,8 +397,27 @@ func TestTasks(t *testing.T) {
 	dead := n.dir + "/dead"
 	n.mkdir(dead)
 	n.deadServer(dead)
-	go os.Stat(dead) // a thread of this process now sleeps in the kernel, uninterruptibly
-	time.Sleep(100 * time.Millisecond)
+	thread := make(chan int)
+	go func() {
+		runtime.LockOSThread()
+		thread <- unix.Gettid()
+		os.Stat(dead)
+	}()
+	id := <-thread
+	within(t, 10*time.Second, func() {
+		for seen := 0; seen < 5; { // a page that is read in is a moment of it too
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/stat", id))
+			if strings.Contains(string(b), ") D ") {
+				seen++
+				time.Sleep(20 * time.Millisecond)
+				continue
+			}
+			seen = 0
+			// After a signal that it had to be told of, FUSE waits for the answer alone: uninterruptibly.
+			n.must(unix.Tgkill(os.Getpid(), id, unix.SIGURG))
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
 	r := n.probe(Options{})
 	i := slices.IndexFunc(r.Tasks, func(k nodereport.Task) bool { return k.PID == os.Getpid() })
 	if i < 0 || r.Tasks[i].State != "D" || !strings.Contains(r.Tasks[i].Args, "-test.run") {

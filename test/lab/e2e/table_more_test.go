@@ -98,7 +98,7 @@ spec:
 	},
 	{
 		name:     "node-full",
-		rule:     "Causes: every fitting node is at its attach limit; that lasts until somebody acts, so at once",
+		rule:     "Causes: every fitting node is at its attach limit; stuck after two minutes at the latest",
 		sidecars: []string{"csi-provisioner", "csi-attacher"},
 		config:   driver.Config{MaxVolumes: 1},
 		ask:      "pod second",
@@ -109,6 +109,9 @@ spec:
 			b.podReady("app")
 			b.create(edit(claim("NAME-wait"), secondOfOwn...), edit(pod, secondOfOwn...))
 			b.event("Pod/second", "FailedScheduling", "max volume count", 1)
+			b.until("that is so for two minutes", func(all objects) bool {
+				return slices.ContainsFunc(all.named("Event", b.ns, "second."), func(o object) bool { return time.Since(o.Metadata.CreationTimestamp) > 130*time.Second })
+			})
 		},
 	},
 	{

@@ -151,7 +151,7 @@ var setupFaults = []fault{
 		config:   driver.Config{Node: driver.Absent},
 		ask:      "pvc data",
 		want:     "waiting register/in-progress",
-		of:       "Node/" + cluster.Node,
+		of:       "Node/" + cluster.Node + "|Pod/node-plugin-", // both are young: the node, and the pod that starts
 		normal:   5 * time.Minute,
 		late:     "stuck register/not-registered",
 		dump:     true,

@@ -171,6 +171,9 @@ func attachText(id, title, doc, why string, cure ...Step) Cause {
 		_, words := grpc(text)
 		f := Finding{Confidence: sure(id, text), Why: fmt.Sprintf("%s: volume %s cannot be attached to node %s. %s says: %s", why, v.volumeName(), v.Node, v.Driver, words),
 			Evidence: []Evidence{t.Evidence, fact(Object{Kind: "PersistentVolume", Name: v.volumeName()}, "spec.csi.volumeHandle", v.Handle, time.Time{})}}
+		if id == v.notFound(text) {
+			f.Confidence = Certain
+		}
 		if id == "attach/held-outside" {
 			if _, dead := v.heldByDeadMachine(); dead == Unknown {
 				return Finding{}, Unknown
@@ -190,6 +193,26 @@ func attachText(id, title, doc, why string, cure ...Step) Cause {
 		f.Fix = append(f.Fix, cure...)
 		return f, Yes
 	}}
+}
+
+// notFound: by the code NotFound and the one name in it, of the volume or of the node, which of the two the backend does not
+// know; empty: that is not said so.
+func (v *View) notFound(text string) string {
+	code, words := grpc(text)
+	if code != "NotFound" {
+		return ""
+	}
+	node := names(words, v.Node)
+	if entry, known := v.registered(v.Node); known == Yes && names(words, entry.NodeID) {
+		node = true
+	}
+	switch volume := v.Handle != "" && names(words, v.Handle); {
+	case volume && !node:
+		return "attach/volume-not-found"
+	case node && !volume:
+		return "attach/node-unknown"
+	}
+	return ""
 }
 
 // attachSays is the driver's error in force at attach: the VolumeAttachment's own, else what the controller repeated.

@@ -2,6 +2,59 @@ package explain
 
 import "testing"
 
+// A code proves what the words say; the words alone do not.
+func TestSure(t *testing.T) {
+	for _, c := range []struct {
+		cause, text string
+		want        Confidence
+	}{
+		{"attach/permission", `rpc error: code = Internal desc = POST https://api.digitalocean.com/v2/volumes/1/actions: 401 (request "8b7f") Unable to authenticate you`, Certain},
+		{"attach/permission", `rpc error: code = Internal desc = Authentication failed (HTTP 401)`, Certain},
+		{"attach/permission", `rpc error: code = Unknown desc = StatusCode=401 -- Original Error: adal: Refresh request failed`, Certain},
+		{"attach/permission", `rpc error: code = Internal desc = Linode API: [401] Invalid Token`, Certain},
+		{"attach/permission", `rpc error: code = Internal desc = googleapi: Error 403: Required 'compute.instances.attachDisk' permission for 'n', forbidden`, Certain},
+		{"attach/permission", `rpc error: code = Internal desc = 403 Forbidden`, Likely}, // a proxy says so too
+		{"attach/permission", `rpc error: code = Internal desc = ServerFaultCode: NotAuthenticated`, Certain},
+		{"attach/permission", `rpc error: code = Internal desc = the session is not authenticated`, Likely},
+		{"provision/permission", `rpc error: code = Internal desc = failed to create rbd image: rbd: ret=-1, Operation not permitted`, Certain},
+		{"provision/permission", `rpc error: code = Internal desc = failed: ret=-16, Device or resource busy`, Likely},
+		{"stage/permission", `mount error(13): Permission denied`, Certain},
+		{"stage/permission", `iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)`, Certain},
+		{"stage/permission", `mount.nfs: access denied by server while mounting nas:/x`, Likely},
+		{"stage/server-unreachable", `mount error(110): Operation timed out`, Certain},
+		{"stage/server-unreachable", `mount error(2): No such file or directory`, Likely},
+		{"stage/server-unreachable", `iscsiadm: initiator reported error (8 - connection timed out)`, Certain},
+		{"stage/server-unreachable", `rbd: map failed with error an error (exit status 110) occurred while running rbd`, Certain},
+		{"stage/server-unreachable", `mount failed: exit status 32`, Likely},
+		{"provision/backend-unreachable", `Error: connect ECONNREFUSED 192.0.2.40:80`, Certain},
+		{"provision/backend-unreachable", `dial tcp 192.0.2.40:443: i/o timeout`, Likely},
+		{"attach/throttled", `rpc error: code = Internal desc = detach volume 777: [429] Too many requests`, Certain},
+		{"attach/throttled", `rpc error: code = Internal desc = the rate limit of this account`, Likely},
+		{"attach/held-outside", `rpc error: code = FailedPrecondition desc = volume is attached to the wrong droplet`, Certain},
+		{"attach/held-outside", `rpc error: code = Internal desc = volume is attached to another machine`, Likely},
+		{"attach/backend-busy", `rpc error: code = Internal desc = server is locked (locked)`, Certain},
+		{"attach/backend-busy", `rpc error: code = Unavailable desc = server is locked`, Likely},
+		{"attach/wrong-zone", `api error InvalidVolume.ZoneMismatch: The volume is not in the same zone`, Certain},
+		{"provision/access-mode", `rpc error: code = InvalidArgument desc = unsupported access mode MULTI_NODE_MULTI_WRITER`, Certain},
+		{"provision/access-mode", `rpc error: code = InvalidArgument desc = multi node access modes are not supported`, Likely},
+		{"provision/access-mode", `rpc error: code = Internal desc = unsupported access mode MULTI_NODE_MULTI_WRITER`, Likely},
+		{"provision/quota", `AccessPointLimitExceeded: You have reached the maximum number of access points`, Certain},
+		{"provision/quota", `volume limit (7) has been reached`, Likely},
+		{"provision/out-of-capacity", `There is no volume space left in the given location (no_space_left_in_location)`, Certain},
+		{"provision/out-of-capacity", `cannot create 'tank/pvc-1': out of space`, Likely},
+		{"publish/object-missing", `zfsvolumes.zfs.openebs.io "pvc-1" not found`, Certain},
+		{"publish/object-missing", `the object "pvc-1" not found`, Likely},
+		{"claim/denied", `admission webhook "validate.kyverno.svc-fail" denied the request: no label`, Certain},
+		{"claim/denied", `persistentvolumeclaims "c" is forbidden: cannot set blockOwnerDeletion`, Likely},
+		{"claim/quota-exceeded", `persistentvolumeclaims "c" is forbidden: exceeded quota: team, requested: requests.storage=1Gi, used: x`, Certain},
+		{"claim/quota-exceeded", `persistentvolumeclaims "c" is forbidden: maximum storage usage per PersistentVolumeClaim is 50Gi, but request is 200Gi`, Certain},
+	} {
+		if got := sure(c.cause, c.text); got != c.want {
+			t.Errorf("%s is %s, want %s: %s", c.cause, got, c.want, c.text)
+		}
+	}
+}
+
 // The texts are drivers' own, shortened in their ids.
 func TestAttachWords(t *testing.T) {
 	for _, c := range []struct{ cause, text string }{

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -48,9 +49,9 @@ func modifyFailed(v *View) (Finding, Truth) {
 	case t != nil:
 		f.Why = fmt.Sprintf("%s, and the backend of %s refuses: %s", who, v.Driver, plainWords(t.Text))
 		f.Evidence = append(f.Evidence, t.Evidence)
-		f.Status = v.settled(t)
+		f.Status, f.Confidence = v.settled(t), Certain // whatever it says, it is the change that fails
 		if status == corev1.PersistentVolumeClaimModifyVolumeInfeasible || excludesSuccess(t.Text) {
-			f.Confidence, f.Status = Certain, StatusStuck
+			f.Status = StatusStuck
 		}
 	case status == corev1.PersistentVolumeClaimModifyVolumeInfeasible:
 		f.Confidence, f.Why = Certain, who+", and the backend says that it can never have them."
@@ -363,6 +364,9 @@ func expandBackendError(v *View) (Finding, Truth) {
 	}
 	f := v.sizeFinding(fmt.Sprintf("%s, and the backend of %s fails to grow the volume: %s", v.grows(), v.Driver, plainWords(t.Text)))
 	f.Status, f.Rest = v.settled(t), true
+	if notNow.MatchString(t.Text) {
+		f.Confidence = Certain
+	}
 	f.Evidence = append(f.Evidence, t.Evidence)
 	f.Fix = []Step{v.look("See what the resizer says", "-n", v.Namespace, "describe", "pvc", v.ClaimName)}
 	if snapshotsHold.in(t.Text) {
@@ -371,6 +375,9 @@ func expandBackendError(v *View) (Finding, Truth) {
 	f.Fix = append(f.Fix, say("Mend what the backend says. The resizer tries again by itself, at least every 5 minutes."))
 	return f, Yes
 }
+
+// notNow are codes with which a backend says that it cannot do it now.
+var notNow = regexp.MustCompile(`code = (ResourceExhausted|Aborted|DeadlineExceeded)\b|\b(VolumeModificationRateExceeded|IncorrectModificationState)\b`)
 
 // snapshotSteps name the snapshots of the volume in the cluster, also those whose VolumeSnapshot is gone.
 func (v *View) snapshotSteps(f *Finding) []Step {

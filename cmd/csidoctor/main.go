@@ -10,8 +10,10 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the kubeconfig's ways to log in, as in kubectl
+	"k8s.io/klog/v2"
 
 	"github.com/csidoctor/csidoctor/internal/probe"
 )
@@ -21,6 +23,7 @@ var version = "dev"
 
 func main() {
 	probe.Worker()
+	klog.SetLogger(logr.Discard()) // the client's libraries log to stderr what they return as errors anyway
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}))

@@ -14,11 +14,13 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csidoctor/csidoctor/internal/bundle"
 	"github.com/csidoctor/csidoctor/internal/carrier"
 	"github.com/csidoctor/csidoctor/internal/collect"
 	"github.com/csidoctor/csidoctor/internal/explain"
+	"github.com/csidoctor/csidoctor/internal/nodereport"
 	"github.com/csidoctor/csidoctor/internal/render"
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
@@ -165,9 +167,10 @@ func (o *options) reports(ctx context.Context, c *carrier.Carrier, kept *collect
 				fmt.Fprintln(o.ErrOut, render.Clean(fmt.Sprintf("warning: Job %s could not be removed; it ends by itself and is removed then, or by: kubectl csidoctor cleanup", f.Job)))
 			}
 			if r != nil {
-				report := bundle.Redact(&snapshot.NodeReport{Report: *r}).(*snapshot.NodeReport)
-				report.Name = r.Metadata.Name
-				kept.Put(explain.Report(r.Metadata.Name), collect.Answer{Objects: []snapshot.Object{report}})
+				report := &snapshot.NodeReport{
+					TypeMeta: metav1.TypeMeta{APIVersion: nodereport.APIVersion, Kind: nodereport.Kind}, ObjectMeta: metav1.ObjectMeta{Name: r.Metadata.Name}, Report: *r,
+				}
+				kept.Put(explain.Report(report.Name), collect.Answer{Objects: []snapshot.Object{bundle.Redact(report)}})
 			}
 		}
 	}

@@ -171,6 +171,13 @@ func (c *Carrier) said(ctx context.Context, kind, name, reason string) string {
 func progress(p *corev1.Pod) (container, state string, err error) {
 	hopeless := 0
 	var why []string
+	images := map[string]bool{}
+	say := func(image, reason, message string) {
+		if !images[image] { // two containers of one image: the first says it
+			images[image] = true
+			why = append(why, strings.TrimSpace(fmt.Sprintf("%s: %s %s", image, reason, message)))
+		}
+	}
 	for _, spec := range p.Spec.Containers {
 		s := statusOf(p, spec.Name)
 		switch t := s.State.Terminated; {
@@ -180,7 +187,7 @@ func progress(p *corev1.Pod) (container, state string, err error) {
 			return spec.Name, "", nil
 		case t != nil:
 			hopeless++
-			why = append(why, fmt.Sprintf("%s: %s", spec.Image, strings.TrimSpace(t.Reason+" "+t.Message)))
+			say(spec.Image, t.Reason, t.Message)
 		case s.State.Waiting != nil:
 			w := s.State.Waiting
 			switch w.Reason {
@@ -188,7 +195,7 @@ func progress(p *corev1.Pod) (container, state string, err error) {
 				"RunContainerError", "CreateContainerError", "CreateContainerConfigError", "PostStartHookError":
 				hopeless++
 			}
-			why = append(why, fmt.Sprintf("%s: %s", spec.Image, strings.TrimSpace(w.Reason+" "+w.Message)))
+			say(spec.Image, w.Reason, w.Message)
 		}
 	}
 	state = strings.Join(why, "; ")

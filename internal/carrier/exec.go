@@ -32,12 +32,12 @@ func (c *Carrier) send(ctx context.Context, pod, container, node string, packed 
 	script := receive + strings.Join(arguments("./csidoctor-probe", node, "frame"), " ")
 	err := c.exec(ctx, pod, container, []string{"sh", "-c", script}, in, in, errs)
 	if err != nil && !in.begun() {
-		err = fmt.Errorf("a shell in its pod %s: %w %s", pod, err, lastWords(errs.Bytes()))
+		err = fmt.Errorf("a shell in its pod %s: %w %s", pod, err, lastWords(errs.kept))
 	}
-	if err != nil && ctx.Err() == nil && len(errs.Bytes()) > 0 {
-		return nil, &Failure{Detail: fmt.Sprintf("the program could not run there: %s (%s)", lastWords(errs.Bytes()), err), Remedy: another + "; or " + byHand}
+	if err != nil && ctx.Err() == nil && len(errs.kept) > 0 {
+		return nil, &Failure{Detail: fmt.Sprintf("the program could not run there: %s (%s)", lastWords(errs.kept), err), Remedy: another + "; or " + byHand}
 	}
-	return in.output.Bytes(), err
+	return in.output.kept, err
 }
 
 // sender is both sides of the conversation: what is read from it is the program, in the form that the first line written to it
@@ -107,15 +107,16 @@ func (s *sender) Write(b []byte) (int, error) {
 
 // limited keeps so many bytes, and refuses more: who sends them may mean ill.
 type limited struct {
-	bytes.Buffer
+	kept  []byte // no buffer, which would offer io.Copy a way past the limit
 	limit int
 }
 
 func (l *limited) Write(b []byte) (int, error) {
-	if l.Len()+len(b) > l.limit {
+	if len(l.kept)+len(b) > l.limit {
 		return 0, fmt.Errorf("more than %d bytes came", l.limit)
 	}
-	return l.Buffer.Write(b)
+	l.kept = append(l.kept, b...)
+	return len(b), nil
 }
 
 // stream is the executor of a cluster: by WebSocket, or by SPDY where a server or a proxy between does not know it.

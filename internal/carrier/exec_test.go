@@ -94,14 +94,23 @@ func TestSend(t *testing.T) {
 	t.Run("more than a report", func(t *testing.T) {
 		c := &Carrier{exec: func(_ context.Context, _, _ string, _ []string, _ io.Reader, out, _ io.Writer) error {
 			fmt.Fprintln(out, "plain")
-			for {
-				if _, err := out.Write(make([]byte, 1<<20)); err != nil {
-					return err
-				}
-			}
+			_, err := io.Copy(out, zeros{})
+			return err
 		}}
 		if _, err := c.send(t.Context(), "pod", "shell-0", "node-1", packed(t, program)); err == nil || !strings.Contains(err.Error(), "more than") {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// zeros never end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+func TestLimited(t *testing.T) {
+	l := &limited{limit: 1 << 20}
+	if _, err := io.Copy(l, zeros{}); err == nil || len(l.kept) > 1<<20 {
+		t.Errorf("%d bytes were kept, %v", len(l.kept), err)
+	}
 }

@@ -278,7 +278,7 @@ func redactKeyed(key, value string) string {
 var parameterEndings = []string{
 	"name", "names", "namespace", "id", "ids", "uuid", "type", "types", "class", "mode", "modes", "kind", "level", "policy", "policies", "profile", "tier",
 	"fs", "fstype", "filesystem", "format", "formatted", "options", "option", "flags", "features", "permissions", "perms", "uid", "gid", "owner", "group", "groups",
-	"pool", "pools", "volgroup", "vg", "lv", "array", "backend", "backends", "svm", "vserver", "aggregate", "storage", "system", "cluster", "datastore", "sku",
+	"pool", "pools", "volgroup", "vg", "vpg", "mounter", "reference", "dynakube", "lv", "array", "backend", "backends", "svm", "vserver", "aggregate", "storage", "system", "cluster", "datastore", "sku",
 	"server", "servers", "monitors", "host", "hosts", "address", "addresses", "ip", "ips", "port", "ports", "portal", "portals", "endpoint", "endpoints", "gateway", "source",
 	"share", "export", "exports", "path", "subpath", "subdir", "dir", "directory", "root", "location", "dataset", "collection", "bucket", "container", "account",
 	"prefix", "suffix", "pattern", "vault", "protocol", "protocols", "transport", "interface", "driver", "version", "vers", "versions",

@@ -34,7 +34,7 @@ func (v *View) firstGoing(fits func(*storagev1.VolumeAttachment) (Finding, Truth
 
 // goingFinding begins a finding about an attachment that is being deleted.
 func (v *View) goingFinding(at *storagev1.VolumeAttachment, why string, ev ...Evidence) Finding {
-	f := Finding{where: at.Spec.NodeName, Why: why, Evidence: append([]Evidence{fact(ref(at), "metadata.deletionTimestamp", at.DeletionTimestamp.UTC().Format(time.RFC3339), at.DeletionTimestamp.Time)}, ev...)}
+	f := Finding{Where: at.Spec.NodeName, Why: why, Evidence: append([]Evidence{fact(ref(at), "metadata.deletionTimestamp", at.DeletionTimestamp.UTC().Format(time.RFC3339), at.DeletionTimestamp.Time)}, ev...)}
 	if at.Status.DetachError != nil {
 		f.Evidence = append(f.Evidence, detachTrouble(at).Evidence)
 	}

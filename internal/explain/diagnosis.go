@@ -186,7 +186,8 @@ type Finding struct {
 	Rest bool `json:"-"`
 	// Summary is the sentence for the ticket; empty: Why is used.
 	Summary string `json:"-"`
-	where   string // the node of a hop that is not of the chain which it holds up
+	// Where is the node of a hop that is not of the chain which it holds up.
+	Where string `json:"-"`
 }
 
 // Evidence is one fact: the object, the field, what it said and since when.

@@ -206,14 +206,14 @@ func (v *View) kubeletUnheard() bool {
 // otherPlace is the chain of what is at fault elsewhere and holds this one up: the volume's way off another node, or the snapshot
 // that it is made from.
 func (v *View) otherPlace(f Finding) Chain {
-	c := Chain{Node: f.where, Driver: v.Driver, Volume: v.volumeName(), Hops: []Hop{{Hop: f.Hop, Status: f.Status, Until: f.Until, Note: f.Title}}}
+	c := Chain{Node: f.Where, Driver: v.Driver, Volume: v.volumeName(), Hops: []Hop{{Hop: f.Hop, Status: f.Status, Until: f.Until, Note: f.Title}}}
 	if v.ClaimName != "" {
 		o := v.claimObject()
 		c.Claim = &o
 	}
 	teardown := []HopName{HopUnpublish, HopUnstage, HopDetach}
 	for _, next := range teardown[slices.Index(teardown, f.Hop)+1:] {
-		if f.where != "" {
+		if f.Where != "" {
 			c.Hops = append(c.Hops, Hop{Hop: next, Status: StatusWaiting})
 		}
 	}

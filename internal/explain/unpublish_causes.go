@@ -15,7 +15,7 @@ import (
 
 // oldFinding begins a finding about a terminating pod.
 func (v *View) oldFinding(o old, why string, ev ...Evidence) Finding {
-	f := Finding{where: o.Node, Why: why, Evidence: append([]Evidence{fact(ref(o.Pod), "metadata.deletionTimestamp", o.Pod.DeletionTimestamp.UTC().Format(time.RFC3339), o.Pod.DeletionTimestamp.Time)}, ev...)}
+	f := Finding{Where: o.Node, Why: why, Evidence: append([]Evidence{fact(ref(o.Pod), "metadata.deletionTimestamp", o.Pod.DeletionTimestamp.UTC().Format(time.RFC3339), o.Pod.DeletionTimestamp.Time)}, ev...)}
 	if !v.at(HopUnpublish) {
 		f.Why = sentence(f.Why) + fmt.Sprintf(" Volume %s stays attached to node %s meanwhile.", v.volumeName(), o.Node)
 	}

@@ -217,7 +217,7 @@ func (v *View) firstKeeper(fits func(*holder) (Finding, Truth)) (Finding, Truth)
 
 // keeperFinding begins a finding about a node that keeps the volume.
 func (v *View) keeperFinding(h *holder, why string, ev ...Evidence) Finding {
-	f := Finding{where: h.Name, Why: why, Evidence: append([]Evidence{fact(Object{Kind: "Node", Name: h.Name}, "status.volumesInUse", uniqueName(v.Driver, v.Handle), time.Time{}),
+	f := Finding{Where: h.Name, Why: why, Evidence: append([]Evidence{fact(Object{Kind: "Node", Name: h.Name}, "status.volumesInUse", uniqueName(v.Driver, v.Handle), time.Time{}),
 		h.evidence()}, ev...)}
 	if v.Pod != nil {
 		f.Why = sentence(f.Why) + fmt.Sprintf(" Pod %s/%s waits for it on node %s.", v.Pod.Namespace, v.Pod.Name, v.Node)

@@ -1,3 +1,8 @@
+// The carrier on a real cluster: go test -tags carrier -run TestProbe ./e2e. It kills clients and stops the API server for a while,
+// so it wants a cluster to itself.
+
+//go:build carrier
+
 package e2e
 
 import (

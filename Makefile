@@ -29,7 +29,7 @@ demo: build ## diagnose a small embedded cluster
 	bin/kubectl-csidoctor demo
 
 test: ## all tests that need no cluster
-	go run ./internal/tools/gotest -- $(RACE) ./...
+	go run ./internal/tools/gotest -- $(RACE) -timeout=30m ./...
 
 lint: ## format, vet and build for every platform, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }

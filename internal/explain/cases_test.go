@@ -259,6 +259,7 @@ func TestSafety(t *testing.T) {
 func TestShuffle(t *testing.T) {
 	for _, c := range loadCases(t) {
 		t.Run(c.ID, func(t *testing.T) {
+			t.Parallel()
 			s := c.load(t)
 			want, _ := json.Marshal(walk(t, s, c.target(), c.At, nil))
 			slices.Reverse(s.Read)
@@ -284,6 +285,7 @@ func TestBlindfold(t *testing.T) {
 			continue // TestCases says so
 		}
 		t.Run(c.ID, func(t *testing.T) {
+			t.Parallel()
 			for _, q := range d.Used {
 				blind := walk(t, full, c.target(), c.At, func(asked snapshot.Query) bool { return q.Includes(asked) })
 				if why := c.fooled(d, blind, q); why != "" {

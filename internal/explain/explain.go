@@ -168,6 +168,14 @@ func (a *answer) examine(v *View) {
 		case f != nil:
 			v.setStatus(b, f.Status, f.Until)
 			a.add(*f)
+			if b == HopAttach && f.Status == StatusWaiting { // whoever asks a bundle later will want it
+				v.ahead(func() {
+					held, _ := v.heldElsewhere()
+					for _, h := range held {
+						v.nodeSide(h.Name)
+					}
+				})
+			}
 			if !slices.ContainsFunc(v.shown(), func(h Hop) bool { return h.Hop == f.Hop }) {
 				a.Chains = append(a.Chains, v.otherPlace(*f))
 			}

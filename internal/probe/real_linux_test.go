@@ -338,7 +338,7 @@ func TestHung(t *testing.T) {
 	before := n.children()
 	const timeout = 6 * time.Second
 	var r *nodereport.NodeReport
-	took := within(t, timeout+time.Second, func() { r = n.probe(Options{Timeout: timeout}) })
+	took := within(t, timeout+5*time.Second, func() { r = n.probe(Options{Timeout: timeout}) })
 	t.Logf("took %s", took)
 	stat := map[string]string{}
 	for _, v := range r.Volumes {

@@ -327,24 +327,25 @@ func orphanedPodDir(v *View) (Finding, Truth) {
 		return Finding{}, known
 	}
 	gone, podsKnown := v.orphansOf(r)
-	for _, o := range gone {
-		what := fmt.Sprintf("%d mounts and %d entries", o.Mounts, o.Entries)
-		f := Finding{Status: StatusDegraded, Confidence: Certain,
-			Why:      fmt.Sprintf("On node %s the folder %s of a pod that does not exist any more still holds %s.", v.Node, o.Path, what),
-			Evidence: []Evidence{fact(Object{Kind: "NodeReport", Name: v.Node}, "orphans["+o.PodUID+"]", what, r.CollectedAt)}}
-		if podsKnown != Yes {
-			f.Confidence = Likely // the report's word alone
-		}
-		table, _ := mountinfo.Parse(r.Mountinfo)
-		for _, m := range table.Below(o.Path) {
-			f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: v.Node}, "mountinfo", m.Mountpoint+" is mounted from "+m.Source, r.CollectedAt))
-		}
-		f.Fix = []Step{onNode(v.Node, "see what is mounted there", "grep", "-F", o.Path, "/proc/self/mountinfo"),
-			hazard(DangerDisruptive, "no pod of that UID runs on the node", "Unmount each mount below it (umount, without force), until the list is empty."),
-			say("If files lie there that are not on a mount, keep a copy: a pod may have written them. Then take the empty folders away one by one with rmdir, which refuses what is not empty. The kubelet does the rest.")}
-		return f, Yes
+	if len(gone) == 0 {
+		return Finding{}, No
 	}
-	return Finding{}, No
+	o := gone[0]
+	what := fmt.Sprintf("%d mounts and %d entries", o.Mounts, o.Entries)
+	f := Finding{Status: StatusDegraded, Confidence: Certain,
+		Why:      fmt.Sprintf("On node %s the folder %s of a pod that does not exist any more still holds %s.", v.Node, o.Path, what),
+		Evidence: []Evidence{fact(Object{Kind: "NodeReport", Name: v.Node}, "orphans["+o.PodUID+"]", what, r.CollectedAt)}}
+	if podsKnown != Yes {
+		f.Confidence = Likely // the report's word alone
+	}
+	table, _ := mountinfo.Parse(r.Mountinfo)
+	for _, m := range table.Below(o.Path) {
+		f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: v.Node}, "mountinfo", m.Mountpoint+" is mounted from "+m.Source, r.CollectedAt))
+	}
+	f.Fix = []Step{onNode(v.Node, "see what is mounted there", "grep", "-F", o.Path, "/proc/self/mountinfo"),
+		hazard(DangerDisruptive, "no pod of that UID runs on the node", "Unmount each mount below it (umount, without force), until the list is empty."),
+		say("If files lie there that are not on a mount, keep a copy: a pod may have written them. Then take the empty folders away one by one with rmdir, which refuses what is not empty. The kubelet does the rest.")}
+	return f, Yes
 }
 
 func unpublishDriverError(v *View) (Finding, Truth) {

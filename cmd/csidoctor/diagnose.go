@@ -134,7 +134,7 @@ func (o *options) diagnose(parent context.Context, k kind, name string) (explain
 		return d, nil, o.notFound(ctx, src, k, target)
 	}
 	if o.probing.on {
-		return o.probed(parent, kept, target, opts, d)
+		return o.probed(parent, kept, target, opts, d, s)
 	}
 	return d, s, nil
 }

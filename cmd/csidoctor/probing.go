@@ -88,12 +88,11 @@ func (o *options) progress() func(node, what string) {
 
 // probed asks again, with reports of the nodes that matter. Whatever cannot be probed is a gap: the API's side is answered from
 // all the same.
-func (o *options) probed(ctx context.Context, kept *collect.Kept, target explain.Target, opts explain.Options, d explain.Diagnosis) (explain.Diagnosis, *snapshot.Snapshot, error) {
+func (o *options) probed(ctx context.Context, kept *collect.Kept, target explain.Target, opts explain.Options, d explain.Diagnosis, s *snapshot.Snapshot) (explain.Diagnosis, *snapshot.Snapshot, error) {
 	c, err := o.carrier()
 	if err != nil {
 		return d, nil, err
 	}
-	var s *snapshot.Snapshot
 	tried := map[string]bool{}
 	var failed []*carrier.Failure
 	for range probeRounds {
@@ -118,7 +117,6 @@ func (o *options) probed(ctx context.Context, kept *collect.Kept, target explain
 	}
 	if len(tried) == 0 {
 		fmt.Fprintln(o.ErrOut, "note: no node has a part in this, so none is probed")
-		s, _, err = o.walk(ctx, kept, target, opts)
 	}
 	for _, f := range failed {
 		if f.Detail != "" {
@@ -126,7 +124,7 @@ func (o *options) probed(ctx context.Context, kept *collect.Kept, target explain
 			d.NoteGap(explain.Gap{Input: g.Input, Object: &explain.Object{Kind: "Node", Name: f.Node}, Reason: g.Reason, Detail: bundle.RedactText(g.Detail), Remedy: g.Remedy})
 		}
 	}
-	return d, s, err
+	return d, s, nil
 }
 
 // reports probes nodes, and puts what came where the walk finds it. All that fails comes back.

@@ -26,9 +26,12 @@ func Report(node string) snapshot.Query {
 // NoteGap adds what was tried for this answer and could not be seen, unless the answer has that gap already.
 func (d *Diagnosis) NoteGap(g Gap) {
 	g.Detail, g.Remedy = clean(g.Detail), clean(g.Remedy)
-	if !slices.ContainsFunc(d.Gaps, func(h Gap) bool {
-		return h.Input == g.Input && (h.Object == nil) == (g.Object == nil) && (h.Object == nil || *h.Object == *g.Object)
-	}) {
+	if !slices.ContainsFunc(d.Gaps, g.sameInput) {
 		d.Gaps = append(d.Gaps, g)
 	}
+}
+
+// sameInput: both are about the same input, and the same object of it.
+func (g Gap) sameInput(h Gap) bool {
+	return h.Input == g.Input && (h.Object == nil) == (g.Object == nil) && (h.Object == nil || *h.Object == *g.Object)
 }

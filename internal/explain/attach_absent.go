@@ -173,7 +173,7 @@ func attachPVDeleting(v *View) (Finding, Truth) {
 	}
 	if v.PV == nil {
 		t, known := v.attachSays()
-		if t == nil || told(attachWords, t.Text) != "attach/pv-deleting" {
+		if t == nil || v.told(attachWords, t.Text) != "attach/pv-deleting" {
 			return Finding{}, min(known.not(), Unknown)
 		}
 		return Finding{Status: v.settled(t), Evidence: []Evidence{t.Evidence}, Why: fmt.Sprintf("The attacher does not attach the volume to node %s any more: %s", v.Node, plainWords(t.Text)),

@@ -30,6 +30,11 @@ var catalogue = slices.Concat(claimCauses, snapshotCauses, registerCauses, provi
 // Catalogue is every cause that this build knows, in causal order.
 func Catalogue() []Cause { return slices.Clone(catalogue) }
 
+// catalogued is a cause's place in the catalogue; -1: there is none of that id.
+func catalogued(id string) int {
+	return slices.IndexFunc(catalogue, func(c Cause) bool { return c.ID == id })
+}
+
 // Docs is where a cause is explained.
 func (c Cause) Docs() string {
 	hop, slug, _ := strings.Cut(c.ID, "/")

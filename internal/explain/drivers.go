@@ -138,8 +138,7 @@ func (a *answer) controllerOf(v *View, object *storagev1.CSIDriver, classes []*s
 			}
 		case s.Works == No && s.Proof == Certain:
 			hop.Status, hop.Note = StatusDegraded, s.Why
-			i := slices.IndexFunc(catalogue, func(c Cause) bool { return c.ID == d.Cause })
-			a.add(catalogue[i].complete(Finding{Hop: d.Hop, Status: StatusDegraded, Confidence: Certain, Evidence: s.Evidence, Fix: v.restartSidecar(s),
+			a.add(catalogue[catalogued(d.Cause)].complete(Finding{Hop: d.Hop, Status: StatusDegraded, Confidence: Certain, Evidence: s.Evidence, Fix: v.restartSidecar(s),
 				Why: fmt.Sprintf("%s of driver %s does not work: %s. What it is asked for from now on waits.", d.Kind.Name, v.Driver, s.Why)}))
 		case s.Works == No: // a managed control plane shows neither lease nor pod
 			hop.Status, hop.Note = StatusSkipped, s.Why

@@ -336,11 +336,8 @@ func (a *answer) finish() {
 		a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool { return slices.Contains(explained[by.Cause], f.Cause) })
 	}
 	rank := func(f Finding) int { return verdictOf(f.Status).Rank() }
-	order := func(f Finding) int {
-		return slices.IndexFunc(catalogue, func(c Cause) bool { return c.ID == f.Cause })
-	}
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
-		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(order(x), order(y)))
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(catalogued(x.Cause), catalogued(y.Cause)))
 	})
 	if len(a.Findings) > 1 { // one volume of a pod is at fault: that the others are not is no finding
 		a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool { return f.Cause == "start/not-the-volume" })
@@ -367,9 +364,7 @@ func (a *answer) finish() {
 		if q.Resource == inReports.Resource {
 			out.Input, out.Object = "node-report", &Object{Kind: "Node", Name: q.Name}
 		}
-		if !slices.ContainsFunc(a.Gaps, func(h Gap) bool {
-			return h.Input == out.Input && h.Reason == out.Reason && (h.Object == nil) == (out.Object == nil) && (h.Object == nil || *h.Object == *out.Object)
-		}) {
+		if !slices.ContainsFunc(a.Gaps, func(h Gap) bool { return h.Reason == out.Reason && out.sameInput(h) }) {
 			a.Gaps = append(a.Gaps, out)
 		}
 	}

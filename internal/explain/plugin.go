@@ -212,7 +212,7 @@ func (w *world) report(node string) (*nodereport.NodeReport, Truth) {
 		return &r.Report, Yes
 	}
 	if known == Unknown {
-		g := w.facts.GapOf(snapshot.Query{Resource: inReports.Resource, Name: node})
+		g := w.facts.GapOf(Report(node))
 		if g == nil || g.Reason != "not-probed" && g.Reason != "not-collected" {
 			return nil, Unknown
 		}

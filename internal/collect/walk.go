@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxRounds = 5 // a chain of objects (pod, claim, volume, attachment, driver's pods) is no longer
+	maxRounds = 6 // the longest chain of objects: pod, claim, volume, attachment, the node that holds it, what runs there
 	// A link of 100 ms answers 16 at once in the time of one, and the server's fairness rules see no flood.
 	maxParallel = 16
 )
@@ -46,7 +46,7 @@ type Stats struct {
 	Notes   []string // about the clock
 }
 
-// Walk asks the first queries side by side, then whatever ask still wants of the Snapshot so far, for at most five rounds.
+// Walk asks the first queries side by side, then whatever ask still wants of the Snapshot so far, for at most six rounds.
 // What cannot be read is a gap in the Snapshot; only a source that answers nothing at all, or an interrupt, is an error.
 // The result does not depend on the order in which answers come.
 func Walk(ctx context.Context, src Source, first []snapshot.Query, ask func(*snapshot.Snapshot) explain.Wanted) (*snapshot.Snapshot, Stats, error) {

@@ -205,7 +205,7 @@ func FuzzWrite(f *testing.F) {
 		if err := Write(&asJSON, report(name), true); err != nil {
 			t.Fatal(err)
 		}
-		want := report(strings.ToValidUTF8(name, "\ufffd"))
+		want := report(string([]rune(name))) // one sign for each byte that is none, as encoding/json writes it
 		for form, b := range map[string][]byte{"YAML": asYAML.Bytes(), "JSON": asJSON.Bytes()} {
 			if i := bytes.IndexFunc(b, func(r rune) bool { return r < ' ' && r != '\n' || unprintable(r) }); i >= 0 {
 				t.Errorf("%s: a character that is not to be seen: %q", form, b[i:])

@@ -293,10 +293,12 @@ func (o *options) printList(ctx context.Context, k kind) error {
 		return fmt.Errorf("%s could not be listed: %s; %s", k.Resource, render.Clean(g.Detail), g.Remedy)
 	}
 	l := explain.NewList(s)
+	var answers []explain.Diagnosis
 	for _, t := range targets(s) {
 		d, _ := explain.Explain(s, t, opts)
-		l.Add(d)
+		answers = append(answers, d)
 	}
+	l.Add(answers...)
 	if len(l.Items) == 0 && o.output != "json" && o.output != "yaml" {
 		where := ""
 		if namespace != "" {

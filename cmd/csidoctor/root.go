@@ -33,6 +33,7 @@ type options struct {
 	color         string
 	failOn        string
 	logs          bool
+	minAge        time.Duration // of scan
 	probing       probing
 }
 
@@ -50,6 +51,7 @@ Flags of kubectl stand behind the plugin's name: kubectl csidoctor -n shop pvc d
 		Example: `  kubectl csidoctor pvc data-0 -n shop
   kubectl csidoctor pod db-0
   kubectl csidoctor node node-1
+  kubectl csidoctor scan -A                   # all that is not well in the cluster, by cause
   kubectl csidoctor pvc                       # every claim of the namespace, the worst first
   kubectl csidoctor bundle pvc data-0 -f data-0.tar.gz
   kubectl csidoctor pvc data-0 --from data-0.tar.gz -o json`,
@@ -83,7 +85,7 @@ Flags of kubectl stand behind the plugin's name: kubectl csidoctor -n shop pvc d
 		root.AddCommand(newDiagnose(o, k))
 	}
 	root.CompletionOptions.DisableDefaultCmd = true // it would complete `csidoctor`, not kubectl
-	root.AddCommand(newBundle(o), newProbe(o), newProbeManifest(o), newCleanup(o), newDemo(o), newExplain(o), newVersion(o), newCompletion(o))
+	root.AddCommand(newScan(o), newBundle(o), newProbe(o), newProbeManifest(o), newCleanup(o), newDemo(o), newExplain(o), newVersion(o), newCompletion(o))
 	return root
 }
 
@@ -152,6 +154,14 @@ func (o *options) explainOptions() (explain.Options, error) {
 			return e, fmt.Errorf("--at %q is no time such as 2026-03-01T12:00:00Z: %w", o.at, err)
 		}
 		e.Now = at
+	}
+	for _, from := range o.from {
+		if from != "-" { // it is read only once
+			e.Self = append(e.Self, "--from", from)
+		}
+	}
+	if o.at != "" {
+		e.Self = append(e.Self, "--at", o.at)
 	}
 	if c := *o.kube.KubeConfig; c != "" {
 		e.Kubectl = append(e.Kubectl, "--kubeconfig", c)

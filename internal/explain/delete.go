@@ -297,15 +297,13 @@ func (v *View) snapshotsOf() ([]string, []Evidence) {
 	var names []string
 	var ev []Evidence
 	if namespace != "" {
-		all, _ := list[*snapshotv1.VolumeSnapshot](v.world, inSnapshots, snapshot.Query{Namespace: namespace})
+		all, _ := v.snapshotsOfClaim(namespace, claim)
 		for _, s := range all {
-			if s.Spec.Source.PersistentVolumeClaimName != nil && *s.Spec.Source.PersistentVolumeClaimName == claim {
-				state := "not ready"
-				if s.Status != nil && s.Status.ReadyToUse != nil && *s.Status.ReadyToUse {
-					state = "ready"
-				}
-				names, ev = append(names, "snapshot "+s.Namespace+"/"+s.Name), append(ev, fact(ref(s), "spec.source.persistentVolumeClaimName", claim+" ("+state+")", s.CreationTimestamp.Time))
+			state := "not ready"
+			if (cut{VolumeSnapshot: s}).ready() {
+				state = "ready"
 			}
+			names, ev = append(names, "snapshot "+s.Namespace+"/"+s.Name), append(ev, fact(ref(s), "spec.source.persistentVolumeClaimName", claim+" ("+state+")", s.CreationTimestamp.Time))
 		}
 	}
 	contents, _ := list[*snapshotv1.VolumeSnapshotContent](v.world, inContents, snapshot.Query{})

@@ -41,13 +41,47 @@ type List struct {
 	Verdict    Verdict     `json:"verdict"`
 	Items      []Diagnosis `json:"items"`
 	Gaps       []Gap       `json:"gaps"`
+
+	// Of a scan, whose items are those alone that are not healthy.
+	Counts  map[Verdict]int `json:"counts,omitempty"`  // of all that was looked at, the healthy too
+	Younger int             `json:"younger,omitempty"` // left out of items, counts and verdict by Options.MinAge
+	Groups  []Group         `json:"groups,omitzero"`
+}
+
+// Group is what several answers of a scan have in common: the cause, and the object that explains them all.
+type Group struct {
+	Cause      string     `json:"cause,omitempty"`
+	Hop        HopName    `json:"hop,omitempty"`
+	Title      string     `json:"title"`
+	Confidence Confidence `json:"confidence,omitempty"`
+	Verdict    Verdict    `json:"verdict"`
+	Object     *Object    `json:"object,omitempty"`
+	Count      int        `json:"count"`
+	Since      *time.Time `json:"since,omitempty"` // of the oldest
+	Targets    []Target   `json:"targets"`         // the oldest, a few of them
+	Command    string     `json:"command"`         // shows more
 }
 
 // Target is what was asked about.
 type Target struct {
-	Kind      string `json:"kind"` // PersistentVolumeClaim, Pod, Node, PersistentVolume, VolumeSnapshot
+	Kind      string `json:"kind"` // PersistentVolumeClaim, Pod, Node, PersistentVolume, VolumeSnapshot, CSIDriver; of a scan also VolumeAttachment
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
+}
+
+// Word is the kind as the command line takes it.
+func (t Target) Word() string {
+	switch t.Kind {
+	case "PersistentVolumeClaim":
+		return "pvc"
+	case "PersistentVolume":
+		return "pv"
+	case "VolumeSnapshot":
+		return "snapshot"
+	case "CSIDriver":
+		return "driver"
+	}
+	return strings.ToLower(t.Kind)
 }
 
 // Object names one object as evidence or as the place to look at.
@@ -238,6 +272,10 @@ type Options struct {
 	Now time.Time
 	// Kubectl are the flags that every printed kubectl command repeats (--context, --kubeconfig), as the user gave them.
 	Kubectl []string
+	// Self are those that csidoctor's own commands repeat beside them (--from).
+	Self []string
+	// MinAge leaves out of a scan what is not well for a shorter time.
+	MinAge time.Duration
 }
 
 // Wanted are the queries that an answer still needs: neither read nor a gap.
@@ -248,16 +286,35 @@ func NewList(s *snapshot.Snapshot) List {
 	return List{APIVersion: APIVersion, Kind: "DiagnosisList", TakenAt: s.TakenAt.UTC(), Verdict: VerdictHealthy, Items: []Diagnosis{}, Gaps: []Gap{}}
 }
 
-// Add puts an answer in, the worst first, and its gaps among the list's.
-func (l *List) Add(d Diagnosis) {
-	l.Items = append(l.Items, d)
-	l.Verdict = Worst(l.Verdict, d.Verdict)
+// Add puts answers in, the worst first, and their gaps among the list's.
+func (l *List) Add(answers ...Diagnosis) {
+	l.Items = append(l.Items, answers...)
 	slices.SortStableFunc(l.Items, func(a, b Diagnosis) int {
 		return cmp.Or(cmp.Compare(a.Verdict.Rank(), b.Verdict.Rank()), strings.Compare(a.Target.Namespace, b.Target.Namespace), strings.Compare(a.Target.Name, b.Target.Name))
 	})
-	for _, g := range d.Gaps {
+	for _, d := range answers {
+		l.Verdict = Worst(l.Verdict, d.Verdict)
+		l.addGaps(d.Gaps)
+	}
+}
+
+func (l *List) addGaps(gaps []Gap) {
+	for _, g := range gaps {
 		if !slices.ContainsFunc(l.Gaps, func(h Gap) bool { return h.Input == g.Input && h.Reason == g.Reason }) {
 			l.Gaps = append(l.Gaps, g)
 		}
 	}
+}
+
+// Since is how long the hop of the answer has not been in order, in the chain that waits longest; nil: nothing tells.
+func (d Diagnosis) Since() *time.Time {
+	var since *time.Time
+	for _, c := range d.Chains {
+		for _, h := range c.Hops {
+			if h.Hop == d.Hop && h.Status != StatusOK && h.Since != nil && (since == nil || h.Since.Before(*since)) {
+				since = h.Since
+			}
+		}
+	}
+	return since
 }

@@ -66,6 +66,14 @@ type sidecar struct {
 
 // sidecar judges whether a sidecar of the driver is at work, by its lease, then its pods.
 func (v *View) sidecar(kind sidecarKind) sidecar {
+	return once(v.world, kind.Name+" of "+v.Driver, func() sidecar {
+		s := v.judged(kind)
+		s.Evidence = slices.Clip(s.Evidence)
+		return s
+	})
+}
+
+func (v *View) judged(kind sidecarKind) sidecar {
 	s := sidecar{Kind: kind, Works: Unknown}
 	name := kind.Lease(v.Driver)
 	leases, leasesKnown := list[*coordinationv1.Lease](v.world, inLeases, snapshot.Query{Fields: "metadata.name=" + name})
@@ -258,14 +266,10 @@ func containerWorks(p *corev1.Pod, name string) (bool, string, Evidence) {
 
 // daemonSets are the DaemonSets whose template names the driver: its node plugin.
 func (v *View) daemonSets() ([]*appsv1.DaemonSet, Truth) {
-	all, known := list[*appsv1.DaemonSet](v.world, inDaemonSets, snapshot.Query{})
-	var out []*appsv1.DaemonSet
-	for _, d := range all {
-		if namesDriver(&d.Spec.Template.Spec, v.Driver) {
-			out = append(out, d)
-		}
-	}
-	return out, known
+	return allOf(v.world, "daemonsets of "+v.Driver, func() ([]*appsv1.DaemonSet, Truth) {
+		all, known := list[*appsv1.DaemonSet](v.world, inDaemonSets, snapshot.Query{})
+		return slices.DeleteFunc(all, func(d *appsv1.DaemonSet) bool { return !namesDriver(&d.Spec.Template.Spec, v.Driver) }), known
+	})
 }
 
 // namesDriver tells whether a pod is a part of the driver by what it does: a path below plugins/<driver>, or the driver's
@@ -406,6 +410,10 @@ func (v *View) pluginPods(node string) ([]*corev1.Pod, Truth) {
 	if node == "" {
 		return nil, No
 	}
+	return allOf(v.world, "plugin of "+v.Driver+" on "+node, func() ([]*corev1.Pod, Truth) { return v.lookedUpPlugins(node) })
+}
+
+func (v *View) lookedUpPlugins(node string) ([]*corev1.Pod, Truth) {
 	pods, known := list[*corev1.Pod](v.world, inPods, snapshot.Query{Fields: "spec.nodeName=" + node})
 	sets, _ := v.daemonSets()
 	owner := map[string]bool{}

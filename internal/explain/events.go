@@ -37,16 +37,16 @@ func (w *world) eventsOf(kind, namespace, name, uid string) ([]report, Truth) {
 	if w.complete(q, 0) {
 		all = Yes
 	}
-	key := q.String() + " " + uid // the same are asked for by many causes
+	object := where + "/" + kind + "/" + name
+	key := object + " " + uid // the same are asked for by many causes
 	if have, ok := w.reports[key]; ok {
 		return have, all
 	}
 	var out []report
-	for _, o := range w.facts.Select(q) {
-		e, ok := o.(*corev1.Event)
-		if !ok {
-			continue
-		}
+	byObject := grouped(w, inEvents, "object", func(e *corev1.Event) []string {
+		return []string{e.Namespace + "/" + e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name}
+	})
+	for _, e := range byObject[object] {
 		if got := string(e.InvolvedObject.UID); uid != "" && got != "" && got != uid && got != name { // kubelet names a node as its uid
 			continue
 		}

@@ -18,10 +18,22 @@ const maxConsumers = 10
 // Explain answers about one target from what the Snapshot holds. The queries it returns are those it would still need; while
 // there are any the answer is provisional.
 func Explain(s *snapshot.Snapshot, t Target, o Options) (Diagnosis, Wanted) {
-	w := &world{facts: s, taken: s.TakenAt, now: cmp.Or(o.Now, s.TakenAt), kubectl: o.Kubectl, asked: t,
-		used: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, unread: map[snapshot.Query]bool{}, memo: map[string]string{}, reports: map[string][]report{}}
-	a := &answer{world: w, gaps: map[snapshot.Query]bool{}}
-	a.APIVersion, a.Kind, a.Target, a.TakenAt = APIVersion, "Diagnosis", t, s.TakenAt.UTC()
+	return newWorld(s, o).explain(t)
+}
+
+func newWorld(s *snapshot.Snapshot, o Options) *world {
+	return &world{facts: s, taken: s.TakenAt, now: cmp.Or(o.Now, s.TakenAt), kubectl: o.Kubectl,
+		used: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, unread: map[snapshot.Query]bool{}, flooded: map[string]bool{},
+		memo: map[string]string{}, reports: map[string][]report{}, shared: map[string]*shared{}, lists: map[snapshot.Query]any{}}
+}
+
+// explain answers about one target. What the facts tell is worked out once for all answers of a world; what was asked is noted
+// for each.
+func (w *world) explain(t Target) (Diagnosis, Wanted) {
+	own := *w
+	own.asked, own.used, own.wanted, own.unread = t, map[snapshot.Query]bool{}, map[snapshot.Query]bool{}, map[snapshot.Query]bool{}
+	a := &answer{world: &own, gaps: map[snapshot.Query]bool{}}
+	a.APIVersion, a.Kind, a.Target, a.TakenAt = APIVersion, "Diagnosis", t, w.taken.UTC()
 	a.Chains, a.Findings, a.Gaps, a.Verdict = []Chain{}, []Finding{}, []Gap{}, VerdictHealthy
 	switch t.Kind {
 	case "PersistentVolumeClaim":
@@ -36,9 +48,11 @@ func Explain(s *snapshot.Snapshot, t Target, o Options) (Diagnosis, Wanted) {
 		a.snapshot(t.Namespace, t.Name)
 	case "CSIDriver":
 		a.driver(t.Name)
+	case "VolumeAttachment":
+		a.attachment(t.Name)
 	}
 	a.finish()
-	return a.Diagnosis, sortedQueries(w.wanted)
+	return a.Diagnosis, sortedQueries(own.wanted)
 }
 
 func sortedQueries(set map[snapshot.Query]bool) []snapshot.Query {
@@ -344,9 +358,7 @@ func (a *answer) finish() {
 	}
 	for i := range a.Findings {
 		f := &a.Findings[i]
-		if f.Evidence == nil {
-			f.Evidence = []Evidence{}
-		}
+		f.Evidence = append([]Evidence{}, f.Evidence...) // other answers may share it
 		if f.Fix == nil {
 			f.Fix = []Step{}
 		}
@@ -355,19 +367,7 @@ func (a *answer) finish() {
 		}
 		f.Why = clean(f.Why)
 	}
-	for _, q := range sortedQueries(a.gaps) {
-		g := a.facts.GapOf(q)
-		if g == nil {
-			continue
-		}
-		out := Gap{Input: g.Input, Reason: g.Reason, Detail: clean(g.Detail), Remedy: cmp.Or(g.Remedy, remedy(q))}
-		if q.Resource == inReports.Resource {
-			out.Input, out.Object = "node-report", &Object{Kind: "Node", Name: q.Name}
-		}
-		if !slices.ContainsFunc(a.Gaps, func(h Gap) bool { return h.Reason == out.Reason && out.sameInput(h) }) {
-			a.Gaps = append(a.Gaps, out)
-		}
-	}
+	a.writeGaps()
 	if len(a.Findings) > 0 && rank(a.Findings[0]) == a.Verdict.Rank() {
 		f := a.Findings[0]
 		a.Hop, a.Cause = f.Hop, &Named{f.Cause, f.Title, f.Confidence}
@@ -382,6 +382,23 @@ func (a *answer) finish() {
 	}
 	a.Summary = clean(a.summary())
 	a.Used = sortedQueries(a.used)
+}
+
+// writeGaps says of what could not be read and matters why, and how to make it readable.
+func (a *answer) writeGaps() {
+	for _, q := range sortedQueries(a.gaps) {
+		g := a.facts.GapOf(q)
+		if g == nil {
+			continue
+		}
+		out := Gap{Input: g.Input, Reason: g.Reason, Detail: clean(g.Detail), Remedy: cmp.Or(g.Remedy, remedy(q))}
+		if q.Resource == inReports.Resource {
+			out.Input, out.Object = "node-report", &Object{Kind: "Node", Name: q.Name}
+		}
+		if !slices.ContainsFunc(a.Gaps, func(h Gap) bool { return h.Reason == out.Reason && out.sameInput(h) }) {
+			a.Gaps = append(a.Gaps, out)
+		}
+	}
 }
 
 // remedy says how to make a query readable where its gap does not.

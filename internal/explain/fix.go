@@ -33,7 +33,7 @@ func quote(word string) string {
 
 // flags are those of the commands that are printed. A name that begins with a dash, which no API server takes, could
 // otherwise turn "delete pod NAME" into "delete pod --all".
-var flags = strings.Fields(`-A -C -F -b -c -czf -e -eo -g -l -ll -n -o -p -u -vm -vz -w --all-containers --as --context --ctime --field-selector
+var flags = strings.Fields(`-A -C -F -b -c -czf -e -eo -g -l -ll -n -o -p -u -vm -vz -w --all-containers --as --at --context --ctime --field-selector --from
 	--kubeconfig --level --overwrite --previous --show-labels --show-managed-fields --since --subresource --tail --type --watch`)
 
 // harmless replaces what no name of Kubernetes has and a terminal, a shell or kubectl could act on.

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"slices"
+
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
@@ -56,13 +58,14 @@ func (w *world) fetch(q snapshot.Query) ([]snapshot.Object, bool) {
 	return found, w.complete(q, len(found))
 }
 
-// complete notes that a query was asked, and tells whether what was found is all.
+// complete notes that a query was asked, and tells whether what was found is all. Of a flooded resource nothing is wanted of
+// which a wider question was not answered.
 func (w *world) complete(q snapshot.Query, found int) bool {
 	w.used[q] = true
 	if q.Name != "" && found > 0 || w.facts.Covers(q) {
 		return true
 	}
-	if !w.facts.Tried(q) {
+	if !w.facts.Tried(q) && (!w.flooded[q.Resource] || w.facts.GapOf(q) == nil) {
 		w.wanted[q] = true
 	}
 	w.unread[q] = true
@@ -105,17 +108,19 @@ func get[T snapshot.Object](w *world, in Input, namespace, name string) (T, Trut
 // list finds all objects that a query asks for: Yes when these are all, Unknown when there may be others.
 func list[T snapshot.Object](w *world, in Input, q snapshot.Query) ([]T, Truth) {
 	q.Resource = in.Resource
-	found, complete := w.fetch(q)
-	out := make([]T, 0, len(found))
-	for _, o := range found {
-		if t, ok := o.(T); ok {
-			out = append(out, t)
+	out, known := w.lists[q].([]T)
+	if !known {
+		for _, o := range w.facts.Select(q) {
+			if t, ok := o.(T); ok {
+				out = append(out, t)
+			}
 		}
+		w.lists[q] = out
 	}
-	if complete {
-		return out, Yes
+	if w.complete(q, 0) {
+		return slices.Clone(out), Yes
 	}
-	return out, Unknown
+	return slices.Clone(out), Unknown
 }
 
 // first finds the first object that fits: Unknown when none was seen and some could not be.

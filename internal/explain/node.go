@@ -55,6 +55,9 @@ func (a *answer) node(name string) {
 		if entry, known := v.registered(name); known == Yes && entry.Allocatable != nil && entry.Allocatable.Count != nil {
 			hop := &a.Chains[len(a.Chains)-1].Hops[0]
 			hop.Note = strings.TrimPrefix(fmt.Sprintf("%s; %d of %d volumes attached", hop.Note, slots[driver], *entry.Allocatable.Count), "; ")
+			if slots[driver] >= int(*entry.Allocatable.Count) {
+				hop.Note += ": no more fits"
+			}
 		}
 	}
 	if driversKnown == Unknown && slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !ready(p) && registers(&p.Spec) }) {
@@ -63,16 +66,22 @@ func (a *answer) node(name string) {
 	a.leftOn(node, attachments, pods)
 	if podsKnown == Yes && attachmentsKnown == Yes {
 		a.stagedOn(node, attachments, pods)
+		a.account(node, attachments, drivers, pods)
 	}
 	a.orphansOn(name)
+	seen := a.reportAtHand(name) != nil // it may show a fault under a pod that runs
 	sortByCreation(pods)
 	for _, p := range pods {
-		if finished(p) && p.DeletionTimestamp == nil || ready(p) && p.DeletionTimestamp == nil {
+		works := ready(p) && p.DeletionTimestamp == nil
+		if finished(p) && p.DeletionTimestamp == nil || works && !seen {
 			continue
 		}
 		own := &answer{world: a.world, gaps: map[snapshot.Query]bool{}}
 		own.Verdict = VerdictHealthy
 		own.volumesOf(p)
+		if works && own.Verdict == VerdictHealthy {
+			continue
+		}
 		a.Chains = append(a.Chains, own.Chains...)
 		if !own.nodesOwn() { // stuck for another reason: listed, not counted; one that cannot be told may be the node's
 			if own.Verdict == VerdictUndetermined {
@@ -95,7 +104,7 @@ func (a *answer) node(name string) {
 
 // nodesOwn: what was found lies at a hop whose owner is on the node.
 func (a *answer) nodesOwn() bool {
-	onNode := []HopName{HopRegister, HopStage, HopPublish, HopStart, HopUnpublish, HopUnstage, HopDetach}
+	onNode := append(slices.Clone(onNodeHops), HopDetach)
 	for _, f := range a.Findings {
 		if slices.Contains(onNode, f.Hop) || f.Cause == "attach/limit-reached" || f.Cause == "attach/node-unknown" || f.Cause == "attach/not-published-to-node" {
 			return true

@@ -62,6 +62,14 @@ func (v *View) served() Truth {
 // workload finds a Deployment, StatefulSet or DaemonSet with pods that goes by the provisioner's name: in an argument, a
 // variable or a path, or for a name like vendor/name in that of the workload or its image.
 func (v *View) workload() (string, Truth) {
+	found, known := allOf(v.world, "workload of "+v.Driver, func() ([]string, Truth) {
+		name, known := v.lookedUpWorkload()
+		return []string{name}, known
+	})
+	return found[0], known
+}
+
+func (v *View) lookedUpWorkload() (string, Truth) {
 	fits := func(name string, spec *corev1.PodSpec) bool {
 		if namesDriver(spec, v.Driver) {
 			return true
@@ -88,6 +96,10 @@ func (v *View) workload() (string, Truth) {
 
 // provisioner is what can be seen of the claim's provisioner; its events on other claims prove that it works, too.
 func (v *View) provisioner() sidecar {
+	return once(v.world, "provisioner "+v.Driver, v.heardProvisioner)
+}
+
+func (v *View) heardProvisioner() sidecar {
 	s := v.sidecar(provisionerSidecar)
 	if s.Works == Yes {
 		return s
@@ -101,7 +113,7 @@ func (v *View) provisioner() sidecar {
 	}
 	if !latest.Last.IsZero() && v.taken.Sub(latest.Last) < recent && latest.Last.After(s.Renewed.Add(normalUntouched)) {
 		s.Works, s.Proof, s.Why = Yes, Likely, fmt.Sprintf("it worked on claim %s/%s %s ago", latest.Object.Namespace, latest.Object.Name, ago(v.taken.Sub(latest.Last)))
-		s.Evidence = []Evidence{latest.evidence()}
+		s.Evidence = slices.Clip([]Evidence{latest.evidence()})
 	} else if known == Unknown && s.Proof == Possible {
 		s.Works = Unknown
 	}

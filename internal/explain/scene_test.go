@@ -21,7 +21,7 @@ import (
 // scene is a cluster with one driver, one claim and its volume, on which tests place pods and attachments. All is read.
 type scene struct {
 	*snapshot.Snapshot
-	t *testing.T
+	t testing.TB
 }
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -37,7 +37,7 @@ const (
 	scenePV     = "pvc-5cbe"
 )
 
-func newScene(t *testing.T) *scene {
+func newScene(t testing.TB) *scene {
 	s := &scene{snapshot.New(), t}
 	s.TakenAt, s.Recorded = noon, true
 	s.put("storage.k8s.io/v1", "CSIDriver", &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: sceneDriver}})
@@ -223,28 +223,46 @@ func (s *scene) event(kind, name, reason, message string, ago time.Duration) {
 	}
 	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%s.%d", name, reason, ago)}, InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name},
 		Reason: reason, Message: message, Type: "Warning", Count: 1, FirstTimestamp: before(ago), LastTimestamp: before(ago)}
-	if kind == "Pod" || kind == "PersistentVolumeClaim" {
+	if namespace == "shop" {
 		e.InvolvedObject.Namespace = "shop"
 	}
 	s.put("v1", "Event", e)
 }
 
 // ask gives the answer about an object of the scene, as a cluster gives it: what is wanted is read, but for what is hidden.
-func (s *scene) ask(kind, name string, hidden ...snapshot.Query) Diagnosis {
+func (s *scene) ask(kind, name string, hidden ...snapshot.Query) (d Diagnosis) {
 	t := Target{Kind: kind, Name: name}
 	if kind == "Pod" || kind == "PersistentVolumeClaim" {
 		t.Namespace = "shop"
 	}
+	s.walk(hidden, func(facts *snapshot.Snapshot) (wanted Wanted) {
+		d, wanted = Explain(facts, t, Options{Now: noon})
+		return wanted
+	})
+	return d
+}
+
+// scan gives what is not well in the scene.
+func (s *scene) scan(o Options, hidden ...snapshot.Query) (l List) {
+	o.Now = noon
+	s.walk(hidden, func(facts *snapshot.Snapshot) (wanted Wanted) {
+		l, wanted = Scan(facts, "", o)
+		return wanted
+	})
+	return l
+}
+
+func (s *scene) walk(hidden []snapshot.Query, answer func(*snapshot.Snapshot) Wanted) {
 	facts := snapshot.New()
 	facts.TakenAt, facts.Recorded = noon, true
 	for round := 0; ; round++ {
-		d, wanted := Explain(facts, t, Options{Now: noon})
+		wanted := answer(facts)
 		if len(wanted) == 0 {
-			return d
+			return
 		}
 		if round == 5 {
 			s.t.Errorf("still wanted after %d rounds: %v", round, wanted)
-			return d
+			return
 		}
 		if os.Getenv("ROUNDS") != "" && len(hidden) == 0 {
 			fmt.Println(round, wanted)

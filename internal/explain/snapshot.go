@@ -41,11 +41,11 @@ const beingCut = "snapshot.storage.kubernetes.io/pvc-as-source-protection" // sn
 
 // cutsOfClaim are the snapshots of the view's claim that are not ready, the oldest first.
 func (v *View) cutsOfClaim() ([]cut, Truth) {
-	all, known := list[*snapshotv1.VolumeSnapshot](v.world, inSnapshots, snapshot.Query{Namespace: v.Namespace})
+	all, known := v.snapshotsOfClaim(v.Namespace, v.ClaimName)
 	sortByCreation(all)
 	var out []cut
 	for _, s := range all {
-		if text(s.Spec.Source.PersistentVolumeClaimName) != v.ClaimName || (cut{VolumeSnapshot: s}).ready() {
+		if (cut{VolumeSnapshot: s}).ready() {
 			continue
 		}
 		if c, has := v.cutOf(s.Namespace, s.Name); has == Yes {
@@ -53,6 +53,18 @@ func (v *View) cutsOfClaim() ([]cut, Truth) {
 		}
 	}
 	return out, known
+}
+
+// snapshotsOfClaim are the VolumeSnapshots that were taken of a claim.
+func (w *world) snapshotsOfClaim(namespace, claim string) ([]*snapshotv1.VolumeSnapshot, Truth) {
+	known := Unknown
+	if w.complete(snapshot.Query{Resource: inSnapshots.Resource, Namespace: namespace}, 0) {
+		known = Yes
+	}
+	byClaim := grouped(w, inSnapshots, "claim", func(s *snapshotv1.VolumeSnapshot) []string {
+		return []string{s.Namespace + "/" + text(s.Spec.Source.PersistentVolumeClaimName)}
+	})
+	return slices.Clone(byClaim[namespace+"/"+claim]), known
 }
 
 // cutHop is the state of one snapshot.

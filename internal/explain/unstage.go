@@ -85,19 +85,29 @@ func (v *View) freedSince() (time.Time, Truth) {
 	if v.Namespace == "" {
 		return time.Time{}, No
 	}
+	last, known := allOf(v.world, "last pod of "+v.Namespace, func() ([]time.Time, Truth) {
+		last, known := v.lastGone()
+		return []time.Time{last}, known
+	})
+	return last[0], known
+}
+
+// lastGone is when the last pod of the namespace went that is known to have gone.
+func (v *View) lastGone() (last time.Time, all Truth) {
 	events, known := list[*corev1.Event](v.world, inEvents, snapshot.Query{Namespace: v.Namespace, Fields: "involvedObject.kind=Pod"})
 	pods, podsKnown := list[*corev1.Pod](v.world, inPods, snapshot.Query{Namespace: v.Namespace})
-	var last time.Time
+	there := map[string]bool{}
+	for _, p := range pods {
+		there[p.Name] = true
+	}
 	for _, e := range events {
-		if e.Reason != "Killing" || slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Name == e.InvolvedObject.Name }) {
-			continue
+		if e.Reason == "Killing" && !there[e.InvolvedObject.Name] {
+			last = latest(last, snapshot.EventTime(e))
 		}
-		last = latest(last, snapshot.EventTime(e))
 	}
 	deleted, deletedKnown := list[*corev1.Event](v.world, inEvents, snapshot.Query{Namespace: v.Namespace, Fields: "reason=SuccessfulDelete"})
 	for _, e := range deleted {
-		m := podDeleted.FindStringSubmatch(e.Message)
-		if m != nil && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Name == m[1] }) {
+		if m := podDeleted.FindStringSubmatch(e.Message); m != nil && !there[m[1]] {
 			last = latest(last, snapshot.EventTime(e))
 		}
 	}

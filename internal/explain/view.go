@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -21,8 +22,49 @@ type world struct {
 	used    map[snapshot.Query]bool // every query that an accessor asked
 	wanted  map[snapshot.Query]bool // neither read nor a gap
 	unread  map[snapshot.Query]bool // met by what runs now: reset by scope
+	flooded map[string]bool         // resources of which no list was given and too many single objects would be asked for
 	memo    map[string]string       // the causes that texts tell
 	reports map[string][]report     // by object: what was said of it
+	shared  map[string]*shared      // what views have in common, by what it is about
+	lists   map[snapshot.Query]any  // what was listed
+}
+
+// shared is a fact that many views ask for, with the queries that it rests on.
+type shared struct {
+	value                any
+	used, wanted, unread map[snapshot.Query]bool
+}
+
+// once works a fact out for the first view that asks, and notes for each what it rests on. What it gives is not to be changed.
+func once[T any](w *world, key string, work func() T) T {
+	s, known := w.shared[key]
+	if !known {
+		s = &shared{used: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}}
+		used, wanted := w.used, w.wanted
+		w.used, w.wanted = s.used, s.wanted
+		s.unread = w.scope(func() { s.value = work() })
+		w.used, w.wanted = used, wanted
+		w.shared[key] = s
+	}
+	maps.Copy(w.used, s.used)
+	maps.Copy(w.wanted, s.wanted)
+	maps.Copy(w.unread, s.unread)
+	return s.value.(T)
+}
+
+// some are what was found of something, and whether it is all.
+type some[T any] struct {
+	found []T
+	all   Truth
+}
+
+// allOf is once for a list, which the caller may change.
+func allOf[T any](w *world, key string, work func() ([]T, Truth)) ([]T, Truth) {
+	s := once(w, key, func() some[T] {
+		found, all := work()
+		return some[T]{found, all}
+	})
+	return slices.Clone(s.found), s.all
 }
 
 // scope runs f and gives the queries that it met unread.

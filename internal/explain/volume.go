@@ -3,13 +3,11 @@ package explain
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csidoctor/csidoctor/internal/mountinfo"
-	"github.com/csidoctor/csidoctor/internal/nodereport"
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
@@ -36,7 +34,7 @@ func (a *answer) volume(name string) {
 			a.unseen(snapshot.Query{Resource: inClaims.Resource, Namespace: r.Namespace, Name: r.Name})
 			return
 		}
-		if claim != nil && (r.UID == "" || r.UID == claim.UID) && (claim.Spec.VolumeName == name || claim.Spec.VolumeName == "") {
+		if claim != nil && has(claim, pv) {
 			a.claim(r.Namespace, r.Name)
 			return
 		}
@@ -52,6 +50,12 @@ func (a *answer) volume(name string) {
 	}
 }
 
+// has: the volume is the claim's, or is meant for it, so the claim's answer speaks of it.
+func has(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
+	r := pv.Spec.ClaimRef
+	return (r.UID == "" || r.UID == claim.UID) && (claim.Spec.VolumeName == pv.Name || claim.Spec.VolumeName == "")
+}
+
 // goneVolume: attachments may outlive a PersistentVolume that was pushed out.
 func (a *answer) goneVolume(name string) {
 	all, known := a.attachmentsOf(name)
@@ -63,6 +67,18 @@ func (a *answer) goneVolume(name string) {
 	}
 	if len(all) > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("PersistentVolume %s does not exist; %d attachments still name it", name, len(all)))
+	}
+}
+
+// attachment asks about a VolumeAttachment of which no answer about a claim or volume speaks.
+func (a *answer) attachment(name string) {
+	at, known := get[*storagev1.VolumeAttachment](a.world, inAttachments, "", name)
+	a.Missing = known == No
+	switch known {
+	case Unknown:
+		a.unseen(snapshot.Query{Resource: inAttachments.Resource, Name: name})
+	case Yes:
+		a.attachmentAlone(at)
 	}
 }
 
@@ -86,7 +102,7 @@ func (a *answer) attachmentAlone(at *storagev1.VolumeAttachment) {
 func (a *answer) leftOn(node *corev1.Node, attachments []*storagev1.VolumeAttachment, pods []*corev1.Pod) {
 	inUse := map[string]bool{} // by the attachment's computed name: no volume has to be read for it
 	for _, u := range node.Status.VolumesInUse {
-		if driver, handle, ok := strings.Cut(strings.TrimPrefix(string(u), "kubernetes.io/csi/"), "^"); ok {
+		if driver, handle, ok := ofUnique(u); ok {
 			inUse[attachmentName(handle, driver, node.Name)] = true
 		}
 	}
@@ -122,8 +138,7 @@ func usedBy(pv *corev1.PersistentVolume, pods []*corev1.Pod) bool {
 // stagedOn asks about volumes that stay staged on a node, where its report is in the input: no pod of the node uses them, nothing
 // attaches them to it, and its kubelet does not list them in use, so nobody will unmount them.
 func (a *answer) stagedOn(node *corev1.Node, attachments []*storagev1.VolumeAttachment, pods []*corev1.Pod) {
-	var r *nodereport.NodeReport
-	a.ahead(func() { r, _ = a.report(node.Name) })
+	r := a.reportAtHand(node.Name)
 	if r == nil {
 		return
 	}
@@ -155,12 +170,7 @@ func (a *answer) stagedOn(node *corev1.Node, attachments []*storagev1.VolumeAtta
 
 // orphansOn asks about folders of pods that are gone, where the node's report is in the input.
 func (a *answer) orphansOn(node string) {
-	found := false
-	a.ahead(func() {
-		r, _ := a.report(node)
-		found = r != nil && len(r.Orphans) > 0
-	})
-	if found {
+	if r := a.reportAtHand(node); r != nil && len(r.Orphans) > 0 {
 		a.examine(&View{world: a.world, Node: node, only: []HopName{HopUnpublish}})
 	}
 }

@@ -49,7 +49,7 @@ func (p *page) table(items []explain.Diagnosis) {
 		if d.Target.Namespace != "" {
 			target = Clean(d.Target.Namespace) + "/" + target
 		}
-		rows = append(rows, []string{status, Clean(kind(d.Target.Kind)), target, Clean(cause(d)), p.age(d), Clean(d.Summary)})
+		rows = append(rows, []string{status, Clean(d.Target.Word()), target, Clean(cause(d)), p.age(d.Since()), Clean(d.Summary)})
 	}
 	if !kinds {
 		for i, row := range rows {
@@ -81,21 +81,6 @@ func (p *page) table(items []explain.Diagnosis) {
 	p.line("")
 }
 
-// kind as the command line takes it, to look closer.
-func kind(k string) string {
-	switch k {
-	case "PersistentVolumeClaim":
-		return "pvc"
-	case "PersistentVolume":
-		return "pv"
-	case "VolumeSnapshot":
-		return "snapshot"
-	case "CSIDriver":
-		return "driver"
-	}
-	return strings.ToLower(k)
-}
-
 // cause, or the hop where only that is known.
 func cause(d explain.Diagnosis) string {
 	switch {
@@ -107,20 +92,12 @@ func cause(d explain.Diagnosis) string {
 	return "-"
 }
 
-// age is how long the hop of the answer has not been in order, in the chain that waits longest.
-func (p *page) age(d explain.Diagnosis) string {
-	var since time.Time
-	for _, c := range d.Chains {
-		for _, h := range c.Hops {
-			if h.Hop == d.Hop && h.Status != explain.StatusOK && h.Since != nil && (since.IsZero() || h.Since.Before(since)) {
-				since = *h.Since
-			}
-		}
-	}
-	if since.IsZero() {
+// age is how long something has not been in order.
+func (p *page) age(since *time.Time) string {
+	if since == nil {
 		return "-"
 	}
-	return duration.HumanDuration(max(0, p.now.Sub(since)))
+	return duration.HumanDuration(max(0, p.now.Sub(*since)))
 }
 
 // tally counts the verdicts, the worst first.

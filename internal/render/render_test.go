@@ -124,6 +124,61 @@ func TestTextList(t *testing.T) {
 	}
 }
 
+func scanned() explain.List {
+	claim := func(name string) explain.Target {
+		return explain.Target{Kind: "PersistentVolumeClaim", Namespace: "shop", Name: name}
+	}
+	return explain.List{TakenAt: taken, Verdict: explain.VerdictStuck, Younger: 2,
+		Counts: map[explain.Verdict]int{explain.VerdictStuck: 401, explain.VerdictDegraded: 1, explain.VerdictUndetermined: 12, explain.VerdictWaiting: 3, explain.VerdictHealthy: 1180},
+		Groups: []explain.Group{
+			{Cause: "attach/attacher-not-running", Hop: explain.HopAttach, Title: "No attacher works on the volume's attachment", Confidence: explain.Certain, Verdict: explain.VerdictStuck,
+				Object: obj("CSIDriver", "", "ebs.csi.aws.com"), Count: 400, Since: before(3 * time.Hour), Targets: []explain.Target{claim("data-0"), claim("data-1"), claim("data-2"), claim("data-3"), claim("data-4")},
+				Command: "kubectl csidoctor --context prod-eu-central-1-payments driver ebs.csi.aws.com"},
+			{Cause: "provision/provisioner-not-running", Hop: explain.HopProvision, Title: "Nobody makes the volume: the driver's provisioner does not work", Confidence: explain.Likely, Verdict: explain.VerdictStuck,
+				Object: obj("PersistentVolumeClaim", "shop", "uploads"), Count: 1, Targets: []explain.Target{claim("uploads")}, Command: "kubectl csidoctor pvc uploads -n shop"},
+			{Cause: "detach/orphaned-attachment", Hop: explain.HopDetach, Title: "The volume is left attached to a node where nothing uses it", Confidence: explain.Certain, Verdict: explain.VerdictDegraded,
+				Object: obj("Node", "", "ip-10-44-7-90.eu-central-1.compute.internal"), Count: 1, Since: before(9 * 24 * time.Hour),
+				Targets: []explain.Target{{Kind: "VolumeAttachment", Name: "csi-5c1f0e6b3a7d4c2f9e8b1a0d7c6f5e4d3c2b1a09f8e7d6c5b4a3928170615243"}},
+				Command: "kubectl csidoctor node ip-10-44-7-90.eu-central-1.compute.internal"},
+			{Title: "What is wrong cannot be told without events, pods", Verdict: explain.VerdictUndetermined, Count: 12, Targets: []explain.Target{claim("a"), claim("b\x1b[2J")}, Command: "kubectl csidoctor pvc a -n shop"},
+			{Cause: "provision/in-progress", Hop: explain.HopProvision, Title: "The volume is being made", Confidence: explain.Certain, Verdict: explain.VerdictWaiting, Count: 3, Since: before(time.Minute),
+				Targets: []explain.Target{claim("new-0"), claim("new-1"), claim("new-2")}, Command: "kubectl csidoctor pvc new-0 -n shop"},
+		},
+		Gaps: []explain.Gap{{Input: "pods", Reason: "forbidden", Detail: "pods is forbidden", Remedy: "Ask for list on pods."}}}
+}
+
+func TestTextScan(t *testing.T) {
+	waiting := scanned()
+	waiting.Groups = waiting.Groups[4:]
+	for name, c := range map[string]struct {
+		list explain.List
+		o    render.Options
+	}{
+		"scan-pipe":    {scanned(), render.Options{}},
+		"scan-80":      {scanned(), render.Options{Width: 80, Terminal: 80}},
+		"scan-120":     {scanned(), render.Options{Width: 100, Terminal: 120, Wide: true}},
+		"scan-waiting": {waiting, render.Options{Width: 80, Terminal: 80}},
+		"scan-none":    {explain.List{TakenAt: taken, Counts: map[explain.Verdict]int{explain.VerdictHealthy: 7}}, render.Options{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			print := func(o render.Options) string {
+				var b bytes.Buffer
+				if err := render.TextScan(&b, c.list, o); err != nil {
+					t.Fatal(err)
+				}
+				rendertest.Harmless(t, b.String(), o.Color)
+				return b.String()
+			}
+			plain := print(c.o)
+			golden(t, name, plain)
+			c.o.Color = true
+			if diff := cmp.Diff(plain, rendertest.Plain(print(c.o))); diff != "" {
+				t.Errorf("colour changes more than colour (-without +with):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestWideRunes(t *testing.T) {
 	d := explain.Diagnosis{Summary: strings.Repeat("磁盘空间 不足 ", 20), Verdict: explain.VerdictUndetermined, TakenAt: taken}
 	rendertest.Check(t, d, render.Options{Width: 60}, text(t, d, render.Options{Width: 60}))

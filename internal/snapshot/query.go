@@ -86,6 +86,11 @@ func (q Query) normal() Query {
 	return q
 }
 
+// isGet: it asks for the one object of its name. Log excerpts of a pod are several.
+func (q Query) isGet() bool {
+	return q.Name != "" && q.Fields == "" && q.Labels == "" && q.Lines == "" && !strings.HasPrefix(q.Resource, "logexcerpts.")
+}
+
 // requires tells whether selector has every requirement of other.
 func requires(selector, other string) bool {
 	if other == "" || selector == other {
@@ -105,13 +110,17 @@ func (q Query) Matches(o Object) bool { return q.matcher()(o) }
 
 // matcher is Matches for many objects: the selectors are read once. One that cannot be read matches nothing.
 func (q Query) matcher() func(Object) bool {
-	byField, err := fields.ParseSelector(q.Fields)
-	if err != nil {
-		byField = fields.Nothing()
+	byField, byLabel := fields.Everything(), labels.Everything()
+	var err error
+	if q.Fields != "" {
+		if byField, err = fields.ParseSelector(q.Fields); err != nil {
+			byField = fields.Nothing()
+		}
 	}
-	byLabel, err := labels.Parse(q.Labels)
-	if err != nil {
-		byLabel = labels.Nothing()
+	if q.Labels != "" {
+		if byLabel, err = labels.Parse(q.Labels); err != nil {
+			byLabel = labels.Nothing()
+		}
 	}
 	return func(o Object) bool {
 		name := o.GetName()

@@ -204,6 +204,12 @@ func (s *Snapshot) Get(resource, namespace, name string) Object {
 
 // Select gives the objects that a query asks for, sorted by namespace and name.
 func (s *Snapshot) Select(q Query) []Object {
+	if k := ResourceOf(q.Resource); k != nil && q.isGet() && k.Namespaced == (q.Namespace != "") {
+		if o := s.Get(q.Resource, q.Namespace, q.Name); o != nil {
+			return []Object{o}
+		}
+		return nil
+	}
 	var out []Object
 	matches := q.matcher()
 	for _, gk := range s.groupKindsOf(q.Resource) {

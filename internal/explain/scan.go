@@ -1,0 +1,270 @@
+package explain
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+const (
+	fewQueries  = 8  // of one resource are put as they are; a list stands in for more
+	manyQueries = 50 // are not put at all where that list was refused
+)
+
+// Scan answers about everything in a namespace that has to do with volumes, or in all of them where it is empty: every claim, and
+// whatever no claim's answer speaks of. What is healthy is only counted.
+func Scan(s *snapshot.Snapshot, namespace string, o Options) (List, Wanted) {
+	flooded := map[string]bool{}
+	for {
+		sc := &scan{world: newWorld(s, o), namespace: namespace, options: o, list: NewList(s), answers: map[Target]*Diagnosis{}}
+		sc.flooded = flooded
+		sc.run()
+		wanted, flood := sc.open()
+		if len(flood) == 0 {
+			return sc.list, wanted
+		}
+		for _, resource := range flood {
+			flooded[resource] = true
+		}
+	}
+}
+
+// scan is a List while it is made.
+type scan struct {
+	*world
+	namespace string
+	options   Options
+	list      List
+	answers   map[Target]*Diagnosis // nil: healthy, or the object does not exist
+	unwell    []*Diagnosis
+	healthy   int
+}
+
+func (sc *scan) run() {
+	claims := everything[*corev1.PersistentVolumeClaim](sc, inClaims, sc.namespace, true)
+	pods := everything[*corev1.Pod](sc, inPods, sc.namespace, true)
+	events := everything[*corev1.Event](sc, inEvents, sc.namespace, false)
+	cuts := everything[*snapshotv1.VolumeSnapshot](sc, inSnapshots, sc.namespace, false)
+	volumes := everything[*corev1.PersistentVolume](sc, inVolumes, "", sc.namespace == "")
+	attachments := everything[*storagev1.VolumeAttachment](sc, inAttachments, "", sc.namespace == "")
+	for _, in := range []Input{inNodes, inClasses, inDrivers, inCSINodes} { // each serves most answers
+		sc.complete(snapshot.Query{Resource: in.Resource}, 0)
+	}
+	for _, c := range claims {
+		sc.ask(Target{"PersistentVolumeClaim", c.Namespace, c.Name})
+	}
+	for _, t := range sc.refused(events) {
+		sc.ask(t)
+	}
+	for _, p := range pods {
+		if sc.podAlone(p) {
+			sc.ask(Target{"Pod", p.Namespace, p.Name})
+		}
+	}
+	for _, pv := range volumes {
+		if sc.volumeAlone(pv) {
+			sc.ask(Target{Kind: "PersistentVolume", Name: pv.Name})
+		}
+	}
+	for _, at := range attachments {
+		if t, alone := sc.attachmentAlone(at); alone {
+			sc.ask(t)
+		}
+	}
+	for _, s := range cuts {
+		if !(cut{VolumeSnapshot: s}).ready() || s.DeletionTimestamp != nil {
+			sc.ask(Target{"VolumeSnapshot", s.Namespace, s.Name})
+		}
+	}
+	sc.judge()
+}
+
+// everything lists a kind, and notes where that could not be done in full; needed: without it nothing can be called healthy.
+func everything[T snapshot.Object](sc *scan, in Input, namespace string, needed bool) []T {
+	q := snapshot.Query{Resource: in.Resource, Namespace: namespace}
+	all, known := list[T](sc.world, in, q)
+	if known == Unknown {
+		a := &answer{world: sc.world, gaps: map[snapshot.Query]bool{q: true}}
+		a.writeGaps()
+		sc.list.addGaps(a.Gaps)
+		if needed {
+			sc.list.Verdict = Worst(sc.list.Verdict, VerdictUndetermined)
+		}
+	}
+	return all
+}
+
+// ask answers about one target, once.
+func (sc *scan) ask(t Target) {
+	if _, known := sc.answers[t]; known {
+		return
+	}
+	d, wanted := sc.explain(t)
+	for _, q := range wanted {
+		sc.wanted[q] = true
+	}
+	sc.answers[t] = nil
+	switch {
+	case d.Missing:
+	case d.Verdict == VerdictHealthy:
+		sc.healthy++
+	default:
+		sc.answers[t] = &d
+		sc.unwell = append(sc.unwell, &d)
+	}
+}
+
+// claimNamed are the words around the name of a claim that is refused: the StatefulSet controller's, and the API server's.
+var claimNamed = regexp.MustCompile(`(?i)create claim ([a-z0-9][a-z0-9.-]*)|persistentvolumeclaims? "([a-z0-9][a-z0-9.-]*)"`)
+
+// refused are the claims that the API server would not let be made, by the events of whoever wanted them.
+func (sc *scan) refused(events []*corev1.Event) []Target {
+	var out []Target
+	for _, e := range events {
+		namespace := e.InvolvedObject.Namespace
+		m := claimNamed.FindStringSubmatch(e.Message)
+		if e.Type != corev1.EventTypeWarning || namespace == "" || m == nil || sc.told(refusedWords, e.Message) == "" {
+			continue
+		}
+		if _, known := get[*corev1.PersistentVolumeClaim](sc.world, inClaims, namespace, m[1]+m[2]); known == No {
+			out = append(out, Target{"PersistentVolumeClaim", namespace, m[1] + m[2]})
+		}
+	}
+	return out
+}
+
+// podAlone: the pod has a volume of which no claim's answer speaks: an inline one, or one whose claim does not exist.
+func (sc *scan) podAlone(p *corev1.Pod) bool {
+	if finished(p) && p.DeletionTimestamp == nil && p.Status.Reason != reasonLimit {
+		return false
+	}
+	return slices.ContainsFunc(p.Spec.Volumes, func(vol corev1.Volume) bool {
+		claim := claimOfVolume(p, &vol)
+		if claim == "" {
+			return vol.CSI != nil
+		}
+		_, known := get[*corev1.PersistentVolumeClaim](sc.world, inClaims, p.Namespace, claim)
+		return known != Yes || finished(p) // a finished pod is no user of its claim
+	})
+}
+
+// volumeAlone: no claim's answer speaks of the volume, and it is not simply free.
+func (sc *scan) volumeAlone(pv *corev1.PersistentVolume) bool {
+	r := pv.Spec.ClaimRef
+	if r == nil {
+		left, _ := sc.attachmentsOf(pv.Name)
+		return sc.namespace == "" && (pv.DeletionTimestamp != nil || pv.Status.Phase == corev1.VolumeFailed || len(left) > 0)
+	}
+	if sc.namespace != "" && r.Namespace != sc.namespace {
+		return false
+	}
+	claim, known := get[*corev1.PersistentVolumeClaim](sc.world, inClaims, r.Namespace, r.Name)
+	return known == No || known == Yes && !has(claim, pv)
+}
+
+// attachmentAlone: the attachment's volume is gone; or its claim is used on other nodes alone, and the claim's answer does not
+// speak of this one.
+func (sc *scan) attachmentAlone(at *storagev1.VolumeAttachment) (Target, bool) {
+	name := at.Spec.Source.PersistentVolumeName
+	if name == nil {
+		return Target{}, false
+	}
+	pv, known := sc.volumeNamed(*name)
+	if known != Yes {
+		return Target{Kind: "PersistentVolume", Name: *name}, known == No && sc.namespace == ""
+	}
+	r := pv.Spec.ClaimRef
+	if r == nil || sc.namespace != "" && r.Namespace != sc.namespace || at.DeletionTimestamp == nil && sc.age(at.CreationTimestamp.Time) < normalAttach {
+		return Target{}, false
+	}
+	users, usersKnown := sc.consumers(r.Namespace, r.Name)
+	users = slices.DeleteFunc(users, finished)
+	if usersKnown != Yes || len(users) == 0 || slices.ContainsFunc(users, func(p *corev1.Pod) bool { return p.Spec.NodeName == at.Spec.NodeName }) {
+		return Target{}, false
+	}
+	d := sc.answers[Target{"PersistentVolumeClaim", r.Namespace, r.Name}]
+	return Target{Kind: "VolumeAttachment", Name: at.Name}, d == nil || !d.speaksOf(ref(at), Object{Kind: "Node", Name: at.Spec.NodeName})
+}
+
+// speaksOf: one of the objects is evidence of a finding.
+func (d *Diagnosis) speaksOf(objects ...Object) bool {
+	return slices.ContainsFunc(d.Findings, func(f Finding) bool {
+		return slices.ContainsFunc(f.Evidence, func(e Evidence) bool { return slices.Contains(objects, e.Object) })
+	})
+}
+
+// judge puts what is not well into the list, each fault once.
+func (sc *scan) judge() {
+	counts := map[Verdict]int{VerdictHealthy: sc.healthy}
+	var items []Diagnosis
+	for _, d := range sc.unwell {
+		since := d.Since()
+		switch {
+		case sc.echo(d):
+		case sc.options.MinAge > 0 && since != nil && sc.age(*since) < sc.options.MinAge:
+			sc.list.Younger++
+		default:
+			counts[d.Verdict]++
+			items = append(items, *d)
+		}
+	}
+	sc.list.Counts = counts
+	sc.list.Add(items...)
+	sc.list.Groups = sc.groups(sc.list.Items)
+}
+
+// echo: the answer about a claim says the same.
+func (sc *scan) echo(d *Diagnosis) bool {
+	return slices.ContainsFunc(d.Chains, func(c Chain) bool {
+		if c.Claim == nil || Target(*c.Claim) == d.Target {
+			return false
+		}
+		claim := sc.answers[Target(*c.Claim)]
+		return claim != nil && claim.Verdict == d.Verdict && claim.fault() == d.fault()
+	})
+}
+
+// fault is the cause's id, or where that is not known the hop.
+func (d *Diagnosis) fault() string {
+	if d.Cause != nil {
+		return d.Cause.ID
+	}
+	return string(d.Hop)
+}
+
+// open are the queries that are still wanted, with one list in place of many. Where that list was refused and there are too many
+// of them to ask one by one, none is wanted, and the resource is named.
+func (sc *scan) open() (wanted Wanted, flood []string) {
+	byResource := map[string]Wanted{}
+	for _, q := range sortedQueries(sc.wanted) {
+		byResource[q.Resource] = append(byResource[q.Resource], q)
+	}
+	for _, resource := range slices.Sorted(maps.Keys(byResource)) {
+		queries := byResource[resource]
+		wide := snapshot.Query{Resource: resource, Namespace: queries[0].Namespace}
+		if queries[len(queries)-1].Namespace != wide.Namespace { // they are sorted
+			wide.Namespace = ""
+		}
+		switch g := sc.facts.GapOf(wide); {
+		case len(queries) <= fewQueries || !listable(resource):
+			wanted = append(wanted, queries...)
+		case !sc.facts.Tried(wide):
+			wanted = append(wanted, wide)
+		case len(queries) > manyQueries && g.Reason != "not-collected": // files cost nothing to ask
+			flood = append(flood, resource)
+		default:
+			wanted = append(wanted, queries...)
+		}
+	}
+	return wanted, flood
+}
+
+func listable(resource string) bool {
+	return slices.ContainsFunc(Inputs, func(in Input) bool { return in.Resource == resource && slices.Contains(in.Verbs, "list") })
+}

@@ -1,0 +1,108 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csidoctor/csidoctor/internal/snapshot"
+)
+
+// crowd is a cluster of n claims on n/20 nodes: each with a pod, and as many pods without a volume; five events a claim. Of twenty
+// claims one waits for an attacher that is away, one for a volume to be made, one is idle and one volume was left by its claim.
+func crowd(t testing.TB, n int) *scene {
+	s := newScene(t)
+	s.lease("external-attacher-leader-disk-example-com", 3*time.Hour)
+	s.lease("disk-example-com", 3*time.Hour)
+	mode := storagev1.VolumeBindingImmediate
+	s.put("storage.k8s.io/v1", "StorageClass", &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, Provisioner: sceneDriver, VolumeBindingMode: &mode})
+	inUse := map[string][]string{}
+	for i := range n {
+		id := fmt.Sprintf("%05d", i)
+		node := fmt.Sprintf("worker-%d", i%(n/20))
+		name, handle, namespace := "data-"+id, "vol-"+id, fmt.Sprintf("team-%d", i%50)
+		if i%20 != 3 {
+			s.claim(func(c *corev1.PersistentVolumeClaim) {
+				c.Namespace, c.Name, c.UID, c.Spec.VolumeName = namespace, name, types.UID(name), "pvc-"+id
+				if i%20 == 2 {
+					c.Spec.VolumeName, c.Status.Phase = "", corev1.ClaimPending
+				}
+			})
+		}
+		if i%20 != 2 {
+			s.pv(func(pv *corev1.PersistentVolume) {
+				pv.Name, pv.UID, pv.Spec.CSI.VolumeHandle = "pvc-"+id, types.UID("pv-"+id), handle
+				pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: name, UID: types.UID(name)}
+				if i%20 == 3 {
+					pv.Status.Phase = corev1.VolumeReleased
+				}
+			})
+		}
+		if i%20 != 3 && i%20 != 4 {
+			s.pod("web-"+id, node, time.Hour, func(p *corev1.Pod) {
+				p.Namespace, p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = namespace, name
+				switch i % 20 {
+				case 1:
+				case 2:
+					p.Spec.NodeName, p.Status.Conditions[0].Status = "", corev1.ConditionFalse
+					p.Status.Conditions[0].Message = "0/50 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+				default:
+					running(p)
+				}
+			})
+		}
+		s.pod("job-"+id, node, time.Hour, func(p *corev1.Pod) { p.Namespace, p.Spec.Volumes = namespace, nil; running(p) })
+		if i%20 > 4 || i%20 < 2 {
+			s.attached(node, func(at *storagev1.VolumeAttachment) {
+				pv := "pvc-" + id
+				at.Name, at.Spec.Source.PersistentVolumeName = attachmentName(handle, sceneDriver, node), &pv
+				if i%20 == 1 {
+					untaken(time.Hour)(at)
+				}
+			})
+			inUse[node] = append(inUse[node], handle)
+		}
+		for j := range 5 {
+			e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("web-%s.%d", id, j)}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "web-" + id},
+				Reason: "Pulled", Message: strings.Repeat("Successfully pulled image ", 4), Type: "Normal", Count: 1, FirstTimestamp: before(time.Hour), LastTimestamp: before(time.Minute)}
+			s.put("v1", "Event", e)
+		}
+	}
+	for node, handles := range inUse {
+		s.node(node, true, handles...)
+		s.put("storage.k8s.io/v1", "CSINode", &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: sceneDriver, NodeID: "i-" + node}}}})
+		s.plugin(node)
+	}
+	for _, in := range Inputs {
+		if in.Verbs != nil {
+			s.Read = append(s.Read, snapshot.Query{Resource: in.Resource})
+		}
+	}
+	for node := range inUse {
+		s.Gaps = append(s.Gaps, snapshot.Gap{Input: inReports.Resource, Query: &snapshot.Query{Resource: inReports.Resource, Name: node}, Reason: "not-probed"})
+	}
+	return s
+}
+
+// BenchmarkScan: twice the cluster may take 2.2 times as long.
+func BenchmarkScan(b *testing.B) {
+	for _, n := range []int{1000, 2000} {
+		s := crowd(b, n)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Reindex()
+				l, wanted := Scan(s.Snapshot, "", Options{Now: noon})
+				if len(wanted) > 0 || l.Counts[VerdictStuck] != n/10 {
+					b.Fatal(wanted, l.Counts, l.Groups)
+				}
+			}
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csidoctor/csidoctor/internal/mountinfo"
+	"github.com/csidoctor/csidoctor/internal/nodereport"
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
@@ -97,8 +98,7 @@ func (a *answer) attachmentAlone(at *storagev1.VolumeAttachment) {
 	a.examine(v)
 }
 
-// leftOn asks about the attachments to a node that are being deleted, and about those of volumes that its kubelet does not list in
-// use and that no pod of it needs.
+// leftOn asks about the attachments to a node that are being deleted, and about those of volumes that no pod of it needs.
 func (a *answer) leftOn(node *corev1.Node, attachments []*storagev1.VolumeAttachment, pods []*corev1.Pod) {
 	inUse := map[string]bool{} // by the attachment's computed name: no volume has to be read for it
 	for _, u := range node.Status.VolumesInUse {
@@ -111,7 +111,7 @@ func (a *answer) leftOn(node *corev1.Node, attachments []*storagev1.VolumeAttach
 			continue
 		}
 		if at.DeletionTimestamp == nil {
-			if inUse[at.Name] || a.age(at.CreationTimestamp.Time) < normalAttach {
+			if a.age(at.CreationTimestamp.Time) < normalAttach {
 				continue
 			}
 			pv, known := a.volumeNamed(*at.Spec.Source.PersistentVolumeName)
@@ -122,9 +122,41 @@ func (a *answer) leftOn(node *corev1.Node, attachments []*storagev1.VolumeAttach
 			if pv != nil && usedBy(pv, pods) {
 				continue
 			}
+			if pv != nil && inUse[at.Name] {
+				a.keptOn(node.Name, pv)
+				continue
+			}
 		}
 		a.attachmentAlone(at)
 	}
+}
+
+// keptOn asks why a node's kubelet has a volume in use that no pod there needs. Where a pod waits for it elsewhere, that one's
+// answer tells; where the folder of a pod that is gone holds it, that is the fault.
+func (a *answer) keptOn(node string, pv *corev1.PersistentVolume) {
+	v := &View{world: a.world, PV: pv, pvKnown: Yes, only: []HopName{HopUnstage, HopDetach}}
+	v.Driver, v.Handle = source(pv)
+	if r := pv.Spec.ClaimRef; r != nil {
+		v.Namespace, v.ClaimName = r.Namespace, r.Name
+	}
+	users, known := v.podsOfClaim()
+	switch {
+	case known == Unknown:
+		a.unseen(snapshot.Query{Resource: inPods.Resource, Namespace: v.Namespace})
+	case len(users) > 0:
+		a.Notes = append(a.Notes, fmt.Sprintf("no pod here needs volume %s, and the kubelet has it in use; used elsewhere by: %s", pv.Name, podNames(users)))
+	case !orphaned(a.reportAtHand(node), v.Handle):
+		a.examine(v)
+	}
+}
+
+// orphaned: the report shows the volume mounted in the folder of a pod that is gone.
+func orphaned(r *nodereport.NodeReport, handle string) bool {
+	return r != nil && slices.ContainsFunc(r.Volumes, func(vol nodereport.Volume) bool {
+		return vol.Handle == handle && slices.ContainsFunc(vol.Publishes, func(p nodereport.Publish) bool {
+			return slices.ContainsFunc(r.Orphans, func(o nodereport.Orphan) bool { return o.PodUID == p.PodUID && o.PodUID != "" })
+		})
+	})
 }
 
 // usedBy: one of the pods uses the volume's claim and is not finished.

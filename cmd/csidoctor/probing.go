@@ -36,12 +36,17 @@ const (
 
 // probing are --probe and its flags.
 type probing struct {
-	on bool
+	on  bool
+	via string // a way of ways
 	carrier.Options
 }
 
+// ways in which the program comes to a node.
+var ways = []string{"job", "exec"}
+
 func (p *probing) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.on, "probe", false, "also look on the nodes that matter: makes a privileged pod on each, which reads, changes nothing and is removed when it has reported")
+	flags.StringVar(&p.via, "probe-via", ways[0], "job: make a pod on the node; exec: make none, and run the program in a container that runs privileged there already, as the driver's own")
 	p.addPodFlags(flags)
 }
 
@@ -53,6 +58,9 @@ func (p *probing) addPodFlags(flags *pflag.FlagSet) {
 }
 
 func (p *probing) check() error {
+	if p.Exec = p.via == ways[1]; p.via != "" && !slices.Contains(ways, p.via) { // empty: the command has no such flag
+		return fmt.Errorf("--probe-via %q is none of %s", p.via, strings.Join(ways, ", "))
+	}
 	if p.Timeout <= 0 || p.Timeout > time.Hour {
 		return fmt.Errorf("--probe-timeout %s is no time to wait", p.Timeout)
 	}
@@ -165,6 +173,7 @@ func (o *options) reports(ctx context.Context, c *carrier.Carrier, kept *collect
 				fmt.Fprintln(o.ErrOut, render.Clean(fmt.Sprintf("warning: Job %s could not be removed; it ends by itself and is removed then, or by: kubectl csidoctor cleanup", f.Job)))
 			}
 			if r != nil {
+				o.untold(r)
 				report := &snapshot.NodeReport{
 					TypeMeta: metav1.TypeMeta{APIVersion: nodereport.APIVersion, Kind: nodereport.Kind}, ObjectMeta: metav1.ObjectMeta{Name: r.Metadata.Name}, Report: *r,
 				}
@@ -182,6 +191,13 @@ func (o *options) reports(ctx context.Context, c *carrier.Carrier, kept *collect
 	return failed
 }
 
+// untold says of a report what it lacks that conclusions rest on; the answer has it as a gap where it matters.
+func (o *options) untold(r *nodereport.NodeReport) {
+	for _, g := range explain.Untold(r) {
+		fmt.Fprintln(o.ErrOut, render.Clean(fmt.Sprintf("note: the report of node %s lacks %s: %s", r.Metadata.Name, g.What, g.Reason)))
+	}
+}
+
 // nodeTarget reads a node and its pods, as the walk would. What cannot be read of them leaves less to choose from.
 func nodeTarget(ctx context.Context, src collect.Source, node string) carrier.Target {
 	t := carrier.Target{Name: node}
@@ -197,10 +213,16 @@ func nodeTarget(ctx context.Context, src collect.Source, node string) carrier.Ta
 }
 
 func (o *options) announce(plans []carrier.Plan) {
-	var nodes, images []string
+	var nodes, images, places []string
 	for _, p := range plans {
 		nodes = append(nodes, p.Name)
 		images = append(images, p.Images()...)
+		places = append(places, p.Places()...)
+	}
+	if o.probing.Exec {
+		fmt.Fprintf(o.ErrOut, "probing %s: a program is sent into the first that can run it of %s, reads there, changes nothing, and is gone when it has reported, or after %s\n",
+			strings.Join(nodes, ", "), render.Clean(strings.Join(places, ", ")), carrier.Within)
+		return
 	}
 	slices.Sort(images)
 	fmt.Fprintf(o.ErrOut, "probing %s: a privileged pod in namespace %s (%s) reads there, changes nothing, and is removed when it has reported, or after %s\n",

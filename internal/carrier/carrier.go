@@ -1,5 +1,6 @@
 // Package carrier brings the node's side of csidoctor to nodes through the API: it makes a Job with one privileged pod on a
-// node, takes the report that comes back, and removes the Job, however that ends.
+// node, takes the report that comes back, and removes the Job, however that ends. Or it makes nothing, and sends the program
+// into a container that runs privileged there already.
 //
 // It is the only part of csidoctor that changes anything in a cluster, and it changes no more than that. It knows how such a
 // pod is made, why one does not start, and what a report that came must look like; it draws no conclusion from a report. It
@@ -37,7 +38,8 @@ type Options struct {
 	Namespace  string        // where Jobs are made
 	Image      string        // has csidoctor-probe or a shell; empty: images that run privileged on the node already
 	PullSecret string        // of Namespace, for Image
-	Timeout    time.Duration // from a Job's creation until its report is there
+	Exec       bool          // make no pod: send the program into a container that runs privileged on the node; the three above do not matter
+	Timeout    time.Duration // until the report is there
 	UserAgent  string
 	// Say tells how far a node is, in a few words; from several goroutines. It may be nil.
 	Say func(node, what string)
@@ -110,6 +112,7 @@ func (f *Failure) Gap() *snapshot.Gap {
 const (
 	byHand  = "run csidoctor-probe on the node as root (over ssh, or with kubectl debug), and read its report with --from"
 	another = "name another image with --probe-image, one that is on the node or can be pulled there, and has csidoctor-probe or a shell"
+	ownPod  = "let a pod be made for it, without --probe-via exec"
 )
 
 // Plan is what will be made for one node: see Carrier.Plan.
@@ -117,6 +120,7 @@ type Plan struct {
 	Target
 	images  []image
 	secrets []corev1.LocalObjectReference
+	places  []place // of Options.Exec, the best first
 }
 
 // Images that the pod's containers have.
@@ -124,6 +128,15 @@ func (p Plan) Images() []string {
 	var out []string
 	for _, i := range p.images {
 		out = append(out, i.name)
+	}
+	return out
+}
+
+// Places are the containers that the program may be sent into.
+func (p Plan) Places() []string {
+	var out []string
+	for _, at := range p.places {
+		out = append(out, at.String())
 	}
 	return out
 }
@@ -148,7 +161,7 @@ func (c *Carrier) Plan(t Target, mayExec bool) (Plan, error) {
 		return fail(byHand, "it is not Ready (%s), so its kubelet would start no pod", why)
 	}
 	shells := mayExec && program(info.Architecture) != nil
-	if c.Image != "" {
+	if c.Image != "" && !c.Exec {
 		p.images = append(p.images, image{name: c.Image, program: true})
 		if shells {
 			p.images = append(p.images, image{name: c.Image})
@@ -161,6 +174,11 @@ func (c *Carrier) Plan(t Target, mayExec bool) (Plan, error) {
 	switch {
 	case program(info.Architecture) == nil:
 		return fail("name an image that has csidoctor-probe with --probe-image; plugins that `make build` or a release made carry the program themselves", "this plugin carries no program for the node's processor (%s)", info.Architecture)
+	case c.Exec:
+		if p.places = roomy(t.Pods); len(p.places) == 0 {
+			return fail(ownPod+"; or "+byHand, "no container with room for the program (%s of memory, or no limit) runs privileged there", needs)
+		}
+		return p, nil
 	case !mayExec:
 		return fail("ask for the right to create pods/exec there, or name an image that has csidoctor-probe with --probe-image", "sending the program to the node needs the right to create pods/exec in namespace %s", c.Namespace)
 	}
@@ -196,22 +214,27 @@ func (c *Carrier) Probe(ctx context.Context, plans []Plan) ([]*nodereport.NodeRe
 
 // one probes one node. Whatever happens, the Job's removal was asked for when it returns, unless it surely never was.
 func (c *Carrier) one(ctx context.Context, p Plan) (report *nodereport.NodeReport, failure *Failure) {
-	job := c.Job(p, "csidoctor-probe-"+strings.ToLower(rand.Text()[:8]), "frame")
 	run, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	made := unsure
-	defer func() { // when this panics too
-		if made == no {
-			return
-		}
-		if err := c.remove(ctx, job.Name, made); err != nil {
-			if failure == nil {
-				failure = &Failure{Node: p.Name}
+	var err error
+	if c.Exec {
+		report, err = c.visit(run, p)
+	} else {
+		job := c.Job(p, "csidoctor-probe-"+strings.ToLower(rand.Text()[:8]), "frame")
+		made := unsure
+		defer func() { // when this panics too
+			if made == no {
+				return
 			}
-			failure.Left, failure.Job = true, fmt.Sprintf("%s/%s (%s)", c.Namespace, job.Name, err)
-		}
-	}()
-	report, err := c.carry(run, job, p, &made)
+			if err := c.remove(ctx, job.Name, made); err != nil {
+				if failure == nil {
+					failure = &Failure{Node: p.Name}
+				}
+				failure.Left, failure.Job = true, fmt.Sprintf("%s/%s (%s)", c.Namespace, job.Name, err)
+			}
+		}()
+		report, err = c.carry(run, job, p, &made)
+	}
 	var known *Failure
 	switch {
 	case err == nil:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -66,6 +67,48 @@ func TestReport(t *testing.T) {
 	}
 	if left := s.left(); len(left) > 0 {
 		t.Errorf("left: %s", left)
+	}
+}
+
+// TestLargeReport brings 20 MB of a node with very many mounts: what can be done without is left out, and the report says so.
+func TestLargeReport(t *testing.T) {
+	var table strings.Builder
+	var random [32]byte
+	source := rand.NewChaCha8(random)
+	for table.Len() < 20<<20 {
+		source.Read(random[:]) // never fails
+		fmt.Fprintf(&table, "43 42 0:1 / /var/lib/kubelet/plugins/kubernetes.io/csi/loop.csidoctor.dev/%x/globalmount rw - tmpfs tmpfs rw\n", random)
+	}
+	report := &nodereport.NodeReport{APIVersion: nodereport.APIVersion, Kind: nodereport.Kind, Metadata: nodereport.Metadata{Name: "node-1"},
+		Mountinfo: "43 42 259:1 / /data rw - ext4 /dev/nvme1n1 rw\n", Namespaces: []nodereport.Namespace{{Inode: 4026532601, Mountinfo: table.String()}}}
+	s := serve(t)
+	s.log = func(w http.ResponseWriter) {
+		if err := frame.Write(w, report); err != nil {
+			t.Error(err)
+		}
+	}
+	c := s.carrier(withImage(time.Minute))
+	reports, failures := c.Probe(t.Context(), []Plan{plan(t, c)})
+	if failures[0] != nil {
+		t.Fatalf("%+v", failures[0])
+	}
+	want := nodereport.Gap{What: "mountinfo of other namespaces", Reason: nodereport.LeftOut}
+	if r := reports[0]; r.Mountinfo != report.Mountinfo || len(r.Namespaces) > 0 || !slices.Contains(r.Gaps, want) {
+		t.Errorf("mountinfo %q, %d namespaces, gaps %v", r.Mountinfo, len(r.Namespaces), r.Gaps)
+	}
+	if left := s.left(); len(left) > 0 {
+		t.Errorf("left: %s", left)
+	}
+	// Where the node's own table alone is too much, there is no report, and why not is said.
+	report.Mountinfo = table.String()
+	s.log = func(w http.ResponseWriter) {
+		if err := frame.Write(io.Discard, report); err != nil {
+			fmt.Fprintf(w, "error: %v\n", err)
+		}
+	}
+	_, failures = c.Probe(t.Context(), []Plan{plan(t, c)})
+	if f := failures[0]; f == nil || !strings.Contains(f.Detail, "more than the 4194304 that can be sent") || !strings.Contains(f.Remedy, "on the node") || len(s.left()) > 0 {
+		t.Errorf("%+v, left %s", f, s.left())
 	}
 }
 

@@ -54,6 +54,11 @@ func (c *Carrier) carry(ctx context.Context, job *batchv1.Job, p Plan, made *exi
 	if err != nil {
 		return nil, err
 	}
+	return read(output, p)
+}
+
+// read finds the report in what the program wrote.
+func read(output []byte, p Plan) (*nodereport.NodeReport, error) {
 	report, err := frame.Read(output)
 	switch {
 	case errors.Is(err, frame.ErrNone):
@@ -234,7 +239,7 @@ func statusOf(p *corev1.Pod, container string) corev1.ContainerStatus {
 func (c *Carrier) output(ctx context.Context, pod, container string, p Plan) ([]byte, error) {
 	if container != withProgram {
 		c.Say(p.Name, "is sent the program")
-		return c.send(ctx, pod, container, p.Name, program(p.Node.Status.NodeInfo.Architecture))
+		return c.send(ctx, place{c.Namespace, pod, container}, p.Name, program(p.Node.Status.NodeInfo.Architecture))
 	}
 	var err error
 	for ; ctx.Err() == nil; c.pause(ctx) { // from the start again: a log is not lost with the connection

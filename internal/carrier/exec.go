@@ -10,34 +10,53 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// receive runs in the shell of whatever image is there: it says whether it can unpack, takes the program from its input into
-// memory, and becomes it. It needs cat, chmod, and no writable file of the image.
-const receive = `cd ` + inMemory + ` || exit
-if command -v gzip >/dev/null 2>&1; then echo packed; gzip -dc >csidoctor-probe
-else echo plain; cat >csidoctor-probe; fi && chmod 700 csidoctor-probe && exec `
+// receive runs in the shell of whatever image is there: it finds a folder in which a program can be made and run, says whether
+// it can unpack, takes the program from its input, and becomes it. The file has no name any more before anything is in it, so
+// that nothing is left wherever this ends. Whoever else is in the container is not to be ended for want of memory before it.
+// It needs cat, chmod and rm, and no file of the image that can be written.
+const receive = `{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
+for p in cat chmod rm; do command -v $p >/dev/null 2>&1 || { echo "there is no $p" >&2; exit 1; }; done
+for d in FOLDERS; do
+	f=$d/.csidoctor-probe-$$
+	{ echo exit >$f && chmod 700 $f && $f && break; rm -f $f; f=; } 2>/dev/null
+done
+[ "$f" ] || { echo "no program can be put into any of FOLDERS" >&2; exit 1; }
+exec 3>$f 4<$f && rm $f || exit
+if command -v gzip >/dev/null 2>&1; then echo packed; gzip -dc >&3
+else echo plain; cat >&3; fi && exec 3>&- && exec `
 
 // executor runs a command in a container. It returns when the command has ended.
-type executor func(ctx context.Context, pod, container string, command []string, in io.Reader, out, errs io.Writer) error
+type executor func(ctx context.Context, at place, command []string, in io.Reader, out, errs io.Writer) error
 
 // send brings the program into a running container, and gives what it writes there.
-func (c *Carrier) send(ctx context.Context, pod, container, node string, packed []byte) ([]byte, error) {
+func (c *Carrier) send(ctx context.Context, at place, node string, packed []byte) ([]byte, error) {
 	in := &sender{packed: packed, answered: make(chan struct{})}
 	defer in.answer("")
 	errs := &limited{limit: 64 << 10}
-	script := receive + strings.Join(arguments("./csidoctor-probe", node, "frame"), " ")
-	err := c.exec(ctx, pod, container, []string{"sh", "-c", script}, in, in, errs)
-	if err != nil && !in.begun() {
-		err = fmt.Errorf("a shell in its pod %s: %w %s", pod, err, lastWords(errs.kept))
+	folders, remedy := inMemory, another
+	if c.Exec {
+		folders, remedy = usualFolders, ownPod
 	}
-	if err != nil && ctx.Err() == nil && len(errs.kept) > 0 {
-		return nil, &Failure{Detail: fmt.Sprintf("the program could not run there: %s (%s)", lastWords(errs.kept), err), Remedy: another + "; or " + byHand}
+	script := strings.ReplaceAll(receive, "FOLDERS", folders) + strings.Join(arguments("/proc/self/fd/4", node, "frame"), " ")
+	err := c.exec(ctx, at, []string{"sh", "-c", script}, in, in, errs)
+	switch {
+	case err == nil:
+		return in.output.kept, nil
+	case apierrors.IsForbidden(err):
+		return nil, &Failure{Detail: err.Error(), Remedy: "ask for the right to create pods/exec in namespace " + at.namespace + " (deploy/prober.yaml has the role); or " + byHand}
+	case !in.begun():
+		err = fmt.Errorf("a shell in its pod %s: %w %s", at.pod, err, lastWords(errs.kept))
 	}
-	return in.output.kept, err
+	if ctx.Err() == nil && len(errs.kept) > 0 {
+		return nil, &Failure{Detail: fmt.Sprintf("the program could not run there: %s (%s)", lastWords(errs.kept), err), Remedy: remedy + "; or " + byHand}
+	}
+	return nil, err
 }
 
 // sender is both sides of the conversation: what is read from it is the program, in the form that the first line written to it
@@ -120,9 +139,9 @@ func (l *limited) Write(b []byte) (int, error) {
 }
 
 // stream is the executor of a cluster: by WebSocket, or by SPDY where a server or a proxy between does not know it.
-func (c *Carrier) stream(ctx context.Context, pod, container string, command []string, in io.Reader, out, errs io.Writer) error {
-	address := c.core.RESTClient().Post().Resource("pods").Namespace(c.Namespace).Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+func (c *Carrier) stream(ctx context.Context, at place, command []string, in io.Reader, out, errs io.Writer) error {
+	address := c.core.RESTClient().Post().Resource("pods").Namespace(at.namespace).Name(at.pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Container: at.container, Command: command, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
 	websocket, err := remotecommand.NewWebSocketExecutor(c.config, "GET", address.String())
 	if err != nil {
 		return err

@@ -20,9 +20,13 @@ const (
 	// What remains of a client that died is gone after its timeout and these: the server ends the pod, and removes the Job.
 	grace    = 10 * time.Second // for the pod to end by itself first
 	keptFor  = 30 * time.Second
-	within   = 10 * time.Second // the probe's own end, see internal/probe
-	inMemory = "/csidoctor"     // the only place that the pod can write to
+	inMemory = "/csidoctor" // the only place that the pod can write to
+
+	needs = "512Mi" // of memory, on nodes with very many mounts
 )
+
+// Within is the probe's own end, see internal/probe.
+const Within = 10 * time.Second
 
 // image is one that a container of the pod has. Several are tried at once, and the first that starts is used: whether there is
 // a shell in an image can be learned in no other way.
@@ -39,13 +43,38 @@ const maxImages = 4
 // can put something into such an image has the node anyway, so that nobody gains by its being started once more. The secrets
 // are those that such an image was pulled with, where they lie in the namespace.
 func onNode(pods []*corev1.Pod, namespace string) (images []image, secrets []corev1.LocalObjectReference) {
+	for _, p := range privileged(pods, mountsKubelet) {
+		if len(images) == maxImages || slices.ContainsFunc(images, func(i image) bool { return i.name == p.container.Image }) {
+			continue
+		}
+		images = append(images, image{name: p.container.Image, local: true})
+		for _, r := range p.pod.Spec.ImagePullSecrets {
+			if p.pod.Namespace == namespace && !slices.Contains(secrets, r) {
+				secrets = append(secrets, r)
+			}
+		}
+	}
+	return images, secrets
+}
+
+// running is a container that runs.
+type running struct {
+	pod       *corev1.Pod
+	container *corev1.Container
+}
+
+// privileged are the containers that run privileged on a node and are none of csidoctor's; those of pods that the earlier marks
+// fit come first.
+func privileged(pods []*corev1.Pod, marks ...func(*corev1.Pod) bool) (out []running) {
 	pods = slices.Clone(pods)
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
-		switch x, y := mountsKubelet(a), mountsKubelet(b); {
-		case x && !y:
-			return -1
-		case y && !x:
-			return 1
+		for _, fits := range marks {
+			switch x, y := fits(a), fits(b); {
+			case x && !y:
+				return -1
+			case y && !x:
+				return 1
+			}
 		}
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
@@ -53,21 +82,14 @@ func onNode(pods []*corev1.Pod, namespace string) (images []image, secrets []cor
 		if p.Labels[managedBy] == ours || p.DeletionTimestamp != nil {
 			continue
 		}
-		for _, container := range p.Spec.Containers {
-			s := container.SecurityContext
-			if s == nil || s.Privileged == nil || !*s.Privileged || !runs(p, container.Name) || len(images) == maxImages ||
-				slices.ContainsFunc(images, func(i image) bool { return i.name == container.Image }) {
-				continue
-			}
-			images = append(images, image{name: container.Image, local: true})
-			for _, r := range p.Spec.ImagePullSecrets {
-				if p.Namespace == namespace && !slices.Contains(secrets, r) {
-					secrets = append(secrets, r)
-				}
+		for i := range p.Spec.Containers {
+			c := &p.Spec.Containers[i]
+			if s := c.SecurityContext; s != nil && s.Privileged != nil && *s.Privileged && runs(p, c.Name) {
+				out = append(out, running{p, c})
 			}
 		}
 	}
-	return images, secrets
+	return out
 }
 
 func mountsKubelet(p *corev1.Pod) bool {
@@ -132,7 +154,7 @@ func container(i int, image image, node string, deadline int64, output string) c
 		// It fits on every node, and never takes a sick one's last memory.
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(needs)},
 		},
 	}
 	if image.local {
@@ -150,5 +172,5 @@ func container(i int, image image, node string, deadline int64, output string) c
 const withProgram = "probe" // the container that runs csidoctor-probe of its own image
 
 func arguments(program, node, output string) []string {
-	return []string{program, "-node", node, "-timeout", within.String(), "-o", output}
+	return []string{program, "-node", node, "-timeout", Within.String(), "-o", output}
 }

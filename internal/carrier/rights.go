@@ -23,7 +23,7 @@ var Rights = []Right{
 	{"batch", "jobs", "", []string{"create", "delete", "get", "list"}, "the Job that runs the probe, and its removal"},
 	{"", "pods", "", []string{"delete", "get", "list"}, "how far its pod is"},
 	{"", "pods", "log", []string{"get"}, "the report of an image that has csidoctor-probe"},
-	{"", "pods", "exec", []string{"create", "get"}, "sending the program into an image that is on the node, and the report that comes back"},
+	{"", "pods", "exec", []string{"create", "get"}, "sending the program into an image that is on the node, and the report that comes back; alone it is enough for --probe-via exec"},
 	{"", "events", "", []string{"list"}, "why a pod is not made, or does not start"},
 }
 
@@ -38,6 +38,9 @@ var needed = []authorizationv1.ResourceAttributes{
 // exec tells whether a program may be sent into a container. An API server that does not say is taken for one that allows:
 // what it refuses then is said by the refusal.
 func (c *Carrier) May(ctx context.Context) (missing []string, exec bool) {
+	if c.Exec { // in which namespace is not known yet
+		return nil, true
+	}
 	ask := append(needed[:len(needed):len(needed)], authorizationv1.ResourceAttributes{Resource: "pods", Subresource: "exec", Verb: "create"})
 	if c.Image != "" {
 		ask = append(ask, authorizationv1.ResourceAttributes{Resource: "pods", Subresource: "log", Verb: "get"})

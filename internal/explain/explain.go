@@ -399,6 +399,11 @@ func (a *answer) writeGaps() {
 			a.Gaps = append(a.Gaps, out)
 		}
 	}
+	for _, q := range sortedQueries(a.used) {
+		if q.Resource == inReports.Resource && q.Name != "" {
+			a.Gaps = append(a.Gaps, a.untold(q.Name)...)
+		}
+	}
 }
 
 // remedy says how to make a query readable where its gap does not.

@@ -50,7 +50,7 @@ func (v *View) factsOf(r *nodereport.NodeReport, node string) *nodeFacts {
 	n := &nodeFacts{NodeReport: r, node: node, devices: map[string]*nodereport.Device{}}
 	var bad []nodereport.Gap
 	n.table, bad = mountinfo.Parse(r.Mountinfo)
-	n.whole = len(n.table) > 0 && len(bad) == 0 && !slices.ContainsFunc(r.Gaps, func(g nodereport.Gap) bool { return strings.Contains(g.What, "mountinfo") })
+	n.whole = len(n.table) > 0 && len(bad)+len(Untold(r)) == 0
 	for i := range r.Devices {
 		n.devices[r.Devices[i].MajorMinor] = &r.Devices[i]
 	}
@@ -83,6 +83,33 @@ func (v *View) factsOf(r *nodereport.NodeReport, node string) *nodeFacts {
 		}
 	}
 	return n
+}
+
+// Untold are the gaps of a report in its mount tables: with them "mounted nowhere" cannot be concluded.
+func Untold(r *nodereport.NodeReport) (out []nodereport.Gap) {
+	for _, g := range r.Gaps {
+		if strings.Contains(g.What, "mountinfo") {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// untold are those of a node's report that was looked at, as gaps of the answer.
+func (a *answer) untold(node string) (out []Gap) {
+	r, _ := a.report(node)
+	if r == nil {
+		return nil
+	}
+	for _, g := range Untold(r) {
+		gap := Gap{Input: "node-report", Object: &Object{Kind: "Node", Name: node}, Reason: "unreadable", Detail: clean(g.What + ": " + g.Reason),
+			Remedy: "run csidoctor-probe on the node itself as root, and read its report with --from"}
+		if g.Reason == nodereport.LeftOut {
+			gap.Reason, gap.Remedy = "truncated", "run csidoctor-probe on the node itself as root, there with -output-file or for one -volume, and read its report with --from"
+		}
+		out = append(out, gap)
+	}
+	return out
 }
 
 // isVolume: a report's volume is the view's one, by its handle, or by the PV's name where one of the two handles is not known.

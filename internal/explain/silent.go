@@ -193,7 +193,8 @@ func unstagedMount(v *View, n *nodeFacts) *blame {
 		return nil
 	}
 	staging := n.volume.Staging.Path
-	if !strings.HasSuffix(staging, m.Root) && !strings.Contains(m.Root, staging) && !strings.Contains(m.Root, "/volumeDevices/staging/") {
+	_, folder, _ := strings.Cut(staging, "/plugins/") // the kubelet's root may itself be a mount of any folder of the disk
+	if folder == "" || !strings.HasSuffix(m.Root, "/plugins/"+folder) && !strings.Contains(m.Root, "/volumeDevices/staging/") {
 		return nil
 	}
 	what := "an empty folder of the node's own disk"

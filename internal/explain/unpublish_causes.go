@@ -385,7 +385,9 @@ func unpublishDriverError(v *View) (Finding, Truth) {
 		if p != nil {
 			state := "is mounted"
 			table, _ := mountinfo.Parse(r.Mountinfo)
-			if _, ok := table.At(p.Path); !ok {
+			if _, ok := table.At(p.Path); !ok && !v.factsOf(r, o.Node).whole {
+				state = "may be mounted: not every mount of the node could be seen"
+			} else if !ok {
 				state = "is not mounted"
 				if p.Entries != nil && *p.Entries > 0 {
 					state = fmt.Sprintf("is not mounted and holds %d entries: local files, not the volume's", *p.Entries)

@@ -337,7 +337,7 @@ func mountLeaked(v *View) (Finding, Truth) {
 			return Finding{}, known
 		}
 		found := v.leaks(r, h.Name)
-		if len(found) == 0 {
+		if len(found) == 0 || r.Mountinfo == "" { // who has it besides the node cannot be told without the node's own table
 			return Finding{}, No
 		}
 		pods, _ := v.podsOn(h.Name)
@@ -441,6 +441,9 @@ func neverConfirmed(v *View) (Finding, Truth) {
 			table, _ := mountinfo.Parse(r.Mountinfo)
 			folder := stagingFolder(v.Driver, v.Handle)
 			state := "nothing of it is mounted on the node"
+			if !v.factsOf(r, h.Name).whole {
+				state = "not every mount of the node could be seen"
+			}
 			for _, m := range table {
 				if strings.Contains(m.Mountpoint, folder) {
 					state = m.Mountpoint + " is still mounted from " + m.Source

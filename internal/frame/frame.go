@@ -53,21 +53,34 @@ func Write(w io.Writer, r *nodereport.NodeReport) error { return write(w, r, Lim
 
 func write(w io.Writer, report *nodereport.NodeReport, limit int) error {
 	r := *report
-	for i := 0; ; i++ {
-		b, err := encode(&r)
-		if err != nil {
-			return err
+	b, err := encode(&r)
+	for _, part := range leftOut {
+		if err != nil || len(b) <= limit {
+			break
 		}
-		if len(b) <= limit {
-			_, err = w.Write(b)
-			return err
+		rest := r
+		part.drop(&rest)
+		if size(&r)-size(&rest) < limit/64 {
+			continue // it is not what makes the report large
 		}
-		if i == len(leftOut) {
-			return fmt.Errorf("the report has %d bytes compressed, even without logs, tasks and other namespaces: more than the %d that can be sent; write it to a file on the node, or ask for one volume", len(b), limit)
-		}
-		leftOut[i].drop(&r)
-		r.Gaps = append(r.Gaps[:len(r.Gaps):len(r.Gaps)], nodereport.Gap{What: leftOut[i].what, Reason: "left out: the report was too large to be sent"})
+		r = rest
+		r.Gaps = append(r.Gaps[:len(r.Gaps):len(r.Gaps)], nodereport.Gap{What: part.what, Reason: nodereport.LeftOut})
+		b, err = encode(&r)
 	}
+	switch {
+	case err != nil:
+		return err
+	case len(b) > limit:
+		return fmt.Errorf("the report has %d bytes compressed, even without large logs, tasks and other namespaces: more than the %d that can be sent; write it to a file on the node, or ask for one volume", len(b), limit)
+	}
+	_, err = w.Write(b)
+	return err
+}
+
+// size is a report's before it is compressed; one that has none fails when it is.
+func size(r *nodereport.NodeReport) int {
+	b, _ := json.Marshal(r)
+	return len(b)
 }
 
 func encode(r *nodereport.NodeReport) ([]byte, error) {

@@ -242,6 +242,9 @@ type Task struct {
 	PodUID  string `json:"podUID,omitempty"`
 }
 
+// LeftOut is the reason of a gap that whoever brought the report has made.
+const LeftOut = "left out: the report was too large to be sent"
+
 // Gap is something that could not be read, with the errno name or reason.
 type Gap struct {
 	What   string `json:"what"`

@@ -35,6 +35,7 @@ type prober struct {
 	processes  []mountinfo.Process
 	namespaces []*namespace
 	kubelet    *kubelet
+	contained  bool                 // none but a container's own processes are to be seen: neither the kubelet nor the host
 	reference  *namespace           // whose mounts are the node's: the kubelet's, else PID 1's
 	mounts     *mounts              // of the reference
 	root       string               // the kubelet's root folder without links; empty: none found
@@ -89,6 +90,12 @@ func Run(ctx context.Context, o Options) (*nodereport.NodeReport, error) {
 	return p.report, nil
 }
 
+// hostProcesses is the namespace of the host's own processes, the same on every machine (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+const hostProcesses = "pid:[4026531836]"
+
+// errContained is why a container without hostPID does not show the node's own parts.
+var errContained = errors.New("only a container's own view is to be had here; with the host's processes (hostPID), or on the node itself, it is seen")
+
 // readTables reads what /proc tells before any path is touched: processes, which one is the kubelet, every mount namespace.
 func (p *prober) readTables() {
 	p.procDir = p.Proc
@@ -114,6 +121,8 @@ func (p *prober) readTables() {
 	if p.proc == nil {
 		p.proc = mountinfo.Files(p.procDir)
 	}
+	processes := p.link(1, "ns/pid")
+	p.contained = p.kubelet == nil && processes != "" && processes != hostProcesses
 	p.namespaces = p.parse(mountinfo.Namespaces(p.proc, p.processes))
 }
 
@@ -185,6 +194,9 @@ func (p *prober) enter() {
 	if p.reference.Unread != nil {
 		p.gaps.add(fmt.Sprintf("%s/%d/mountinfo", p.procDir, pid), p.reference.Unread)
 	}
+	if p.contained {
+		p.gaps.add("mountinfo of the node", errContained)
+	}
 	if len(p.reference.table) < strings.Count(p.reference.Text, "\n") {
 		p.gaps.add("mountinfo of the node", errors.New("it has lines that are no mounts"))
 	}
@@ -215,11 +227,20 @@ func (p *prober) enterHost() (stop func()) {
 	return stop
 }
 
+// ofHost runs a part that is the host's alone, unless the host is not to be seen.
+func (p *prober) ofHost(what string, part func()) {
+	if p.contained {
+		p.gaps.add(what, errContained)
+		return
+	}
+	part()
+}
+
 // findRoot finds the kubelet's root folder: its flags, the files of flags of distributions, the socket that it serves there,
 // then whichever usual folder is in use.
 func (p *prober) findRoot() {
 	k := &nodereport.Kubelet{}
-	p.report.Kubelet = k
+	p.ofHost("the kubelet", func() { p.report.Kubelet = k })
 	var candidates []string
 	if p.kubelet != nil {
 		k.Running, k.PID = true, p.kubelet.PID
@@ -278,12 +299,12 @@ func (p *prober) facts() {
 	wg.Go(p.volumes)
 	wg.Go(p.devices)
 	wg.Go(func() { p.kernelLog(booted) })
-	wg.Go(func() { lines = p.kubeletLog() })
-	wg.Go(func() { hostName = p.host() })
-	wg.Go(func() { waiting = p.tasks(uptime) })
+	wg.Go(func() { p.ofHost("the kubelet's log", func() { lines = p.kubeletLog() }) })
+	wg.Go(func() { p.ofHost("the host", func() { hostName = p.host() }) })
+	wg.Go(func() { p.ofHost("tasks", func() { waiting = p.tasks(uptime) }) })
 	wg.Wait()
 	p.tables()
-	p.orphans()
+	p.ofHost("orphans", p.orphans)
 	p.confirm(waiting)
 	p.name(hostName)
 	p.report.KubeletLog = naming(lines, p.words())
@@ -316,6 +337,9 @@ func (p *prober) name(host string) {
 		}
 	}
 	p.report.Metadata.Name = cmp.Or(name, strings.ToLower(host))
+	if p.report.Metadata.Name == "" {
+		p.gaps.add("the node's name", errors.New("nothing here tells it; say it with -node"))
+	}
 }
 
 // words are what names the volumes of the report in a log.

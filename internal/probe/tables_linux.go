@@ -24,9 +24,12 @@ func (p *prober) tables() {
 		}
 		return devices[m.Device()] || p.inScope(m.Mountpoint) || p.inScope(m.Root)
 	})
+	if p.contained {
+		p.report.Mountinfo = ""
+	}
 	disks := p.hostDisks(devices)
 	for _, ns := range p.namespaces {
-		if ns == p.reference {
+		if ns == p.reference && !p.contained {
 			continue
 		}
 		if gap, unread := ns.Gap(); unread {

@@ -146,6 +146,32 @@ func (c *Cluster) StopProcess(ctx context.Context, name string) error {
 	return err
 }
 
+// Command is a command on a node, in its mount namespace and among the lab's processes. What it mounts there ends with the run.
+func (c *Cluster) Command(ctx context.Context, node string, args ...string) (*exec.Cmd, error) {
+	unshare, err := os.ReadFile(c.pidFile())
+	if err != nil {
+		return nil, err
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%s/task/%[1]s/children", unshare))
+	if err != nil {
+		return nil, fmt.Errorf("the run's first process: %w", err)
+	}
+	first, _, _ := strings.Cut(string(children), " ")
+	enter := []string{"--target=" + first, "--mount", "--pid", "--"}
+	if node != Node {
+		answer, err := c.call(ctx, c.socket(), http.MethodGet, "/processes", nil)
+		if err != nil {
+			return nil, err
+		}
+		pids := map[string]int{}
+		if err := json.Unmarshal(answer, &pids); err != nil {
+			return nil, err
+		}
+		enter = append(enter, "nsenter", fmt.Sprintf("--target=%d", pids[at("namespace", node)]), "--mount", "--")
+	}
+	return exec.CommandContext(ctx, "nsenter", append(enter, args...)...), nil
+}
+
 // AddNode makes one of MoreNodes, with the default driver on it, and waits until it is ready. Raw block volumes do not work there.
 func (c *Cluster) AddNode(ctx context.Context, node string) error {
 	_, err := c.call(ctx, c.socket(), http.MethodPut, "/nodes/"+node, nil)

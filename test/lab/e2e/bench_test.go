@@ -32,7 +32,7 @@ type bench struct {
 // ask runs csidoctor. The kubeconfig is given to every question, for the commands in the answer carry it.
 func (b *bench) ask(question string, flags ...string) (a answer) {
 	b.t.Helper()
-	args := slices.Concat(strings.Fields(strings.ReplaceAll(question, "PV", b.pv)), []string{"-n", b.ns, "-o", "json", "--kubeconfig", b.Kubeconfig()}, flags)
+	args := slices.Concat(strings.Fields(strings.NewReplacer("PV", b.pv, "NAME", b.driver).Replace(question)), []string{"-n", b.ns, "-o", "json", "--kubeconfig", b.Kubeconfig()}, flags)
 	var errs bytes.Buffer
 	cmd := exec.CommandContext(b.t.Context(), csidoctor, args...)
 	cmd.Stderr = &errs
@@ -45,6 +45,17 @@ func (b *bench) ask(question string, flags ...string) (a answer) {
 		b.t.Fatalf("csidoctor %s: %v: %s%s", strings.Join(args, " "), err, a.text, errs.Bytes())
 	}
 	return a
+}
+
+// nodes are looked at for one question after the other, or each would wait for what the others make the node do.
+var nodes sync.Mutex
+
+// askNode looks at the nodes too, with an image that is there, and into which the program is sent.
+func (b *bench) askNode(question string, flags ...string) answer {
+	b.t.Helper()
+	nodes.Lock()
+	defer nodes.Unlock()
+	return b.ask(question, append(flags, "--probe", "--probe-image", "lab.local/app:1")...)
 }
 
 // dump saves what kubectl prints of all kinds into a folder.

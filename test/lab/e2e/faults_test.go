@@ -27,6 +27,10 @@ type fault struct {
 	also     []question
 	dump     bool // is asked about a dump of kubectl too
 
+	probe   bool          // is asked with --probe, and what is then found, waiting apart, is certain: the node's report alone proves it
+	without string        // verdict, and cause, where no node is looked at: what the objects alone show; empty: is not asked
+	ahead   time.Duration // is asked as if it were so much later, since the normal time of what the objects do not show has to pass
+
 	dies      bool   // calls die, which waits for all others that do, and ends the kubelet of deadNode
 	snapshots string // whether the snapshot-controller is there: "served", or "unserved", which comes before; empty: no matter
 
@@ -89,7 +93,7 @@ func run(t *testing.T, lab string, nodes []string, tables ...[]fault) {
 			f.bring(b)
 			b.diagnose(f)
 			for _, q := range f.also {
-				b.diagnose(fault{name: f.name + " " + q.ask, rule: f.rule, ask: q.ask, want: q.want})
+				b.diagnose(fault{name: f.name + " " + q.ask, rule: f.rule, ask: q.ask, want: q.want, probe: f.probe, ahead: f.ahead})
 			}
 		})
 	}
@@ -98,8 +102,20 @@ func run(t *testing.T, lab string, nodes []string, tables ...[]fault) {
 // diagnose asks the cluster, what was kept of that answer, and a dump.
 func (b *bench) diagnose(f fault) {
 	bundle := filepath.Join(b.t.ArtifactDir(), strings.ReplaceAll(f.name, " ", "-")+".tar.gz")
-	live := b.ask(f.ask, "--bundle", bundle)
-	if kept := b.ask(f.ask, "--from", bundle); !bytes.Equal(live.text, kept.text) {
+	var flags []string
+	if f.ahead > 0 {
+		flags = append(flags, "--at", time.Now().Add(f.ahead).UTC().Format(time.RFC3339))
+	}
+	if f.without != "" {
+		b.check("without the node", b.ask(f.ask, flags...), f.without, f.rule)
+	}
+	var live answer
+	if f.probe {
+		live = b.askNode(f.ask, append(flags, "--bundle", bundle)...)
+	} else {
+		live = b.ask(f.ask, append(flags, "--bundle", bundle)...)
+	}
+	if kept := b.ask(f.ask, append(flags, "--from", bundle)...); !bytes.Equal(live.text, kept.text) {
 		b.t.Errorf("the cluster answers:\n%s\nand what was kept of that:\n%s", live.text, kept.text)
 	}
 	want := f.want
@@ -123,6 +139,9 @@ func (b *bench) diagnose(f fault) {
 		}
 	}
 	b.check("live", live, want, f.rule)
+	if f.probe && live.Verdict != "waiting" && live.Cause.Confidence != "certain" {
+		b.t.Errorf("%s\nit is %s, want certain: the node's report alone proves it", live.text, live.Cause.Confidence)
+	}
 	if f.dump {
 		dump := b.ask(f.ask, "--from", b.dump())
 		if dump.Verdict != "undetermined" || len(dump.Gaps) == 0 {
@@ -200,7 +219,7 @@ type answer struct {
 	TakenAt time.Time
 	Verdict string
 	Hop     string
-	Cause   struct{ ID string }
+	Cause   struct{ ID, Confidence string }
 	Chains  []struct {
 		Hops []struct {
 			Hop, Status string

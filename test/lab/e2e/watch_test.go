@@ -78,12 +78,12 @@ func (all objects) named(kind, namespace, name string) (found objects) {
 type object struct {
 	Kind     string
 	Metadata struct {
-		Namespace, Name                      string
+		Namespace, Name, UID                 string
 		CreationTimestamp, DeletionTimestamp time.Time
 	}
 	Spec struct {
 		VolumeName           string
-		CSI                  struct{ VolumeHandle string }
+		CSI                  struct{ Driver, VolumeHandle string }
 		Attacher             string
 		Source               struct{ PersistentVolumeName string }
 		Drivers              []csiNodeDriver

@@ -1,0 +1,85 @@
+//go:build carrier
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// manyMounts tells the tests' own program to be a process with so many mounts in a namespace of its own.
+const manyMounts = "CSIDOCTOR_E2E_MOUNTS"
+
+func init() {
+	n, err := strconv.Atoi(os.Getenv(manyMounts))
+	if err != nil {
+		return
+	}
+	if err := mountMany(n); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println("mounted")
+	io.Copy(io.Discard, os.Stdin) // until the test is done
+	os.Exit(0)
+}
+
+// mountMany mounts at paths like those of volumes, with names that do not compress, in the namespace of the calling process.
+func mountMany(n int) error {
+	dir, err := os.MkdirTemp("", "mounts-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(dir) // what is seen of it from outside
+	if err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("tmpfs", dir, "tmpfs", 0, "")); err != nil {
+		return err
+	}
+	source := rand.NewChaCha8([32]byte{})
+	name := make([]byte, 100)
+	for range n {
+		source.Read(name) // never fails
+		target := fmt.Sprintf("%s/plugins/kubernetes.io/csi/loop.csidoctor.dev/%x", dir, name)
+		if err := os.MkdirAll(target, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(dir, target, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// large: what 60,000 mounts of another namespace make of a report, 20 MB, cannot be sent; the rest comes, and the answer says so.
+func (p *prober) large() {
+	self, err := os.Executable()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	stop := background(p.t, p.Cluster, "env", manyMounts+"=60000", "unshare", "--mount", self)
+	bundle := filepath.Join(p.t.TempDir(), "b.tar.gz")
+	for _, flags := range [][]string{nil, {"--probe-image", ownImage}} {
+		o := p.ask("pvc data", append(flags, "--probe", "--bundle", bundle)...)
+		if o.Verdict != "healthy" || len(o.Gaps) != 1 || !strings.Contains(string(o.Gaps[0]), `"truncated"`) {
+			p.t.Errorf("%s\nwant healthy, and one gap: truncated", o.text)
+		}
+		if !strings.Contains(o.stderr, "lacks mountinfo of other namespaces: left out: the report was too large to be sent") {
+			p.t.Errorf("%q does not say what was left out", o.stderr)
+		}
+		if report := nodeReport(p.t, bundle); report["namespaces"] != nil || report["mountinfo"] == nil || report["volumes"] == nil || report["devices"] == nil {
+			p.t.Errorf("namespaces %s, and of the rest: %.300s %.300s", report["namespaces"], report["mountinfo"], report["volumes"])
+		}
+		p.nothingLeft(5 * time.Second)
+		os.Remove(bundle)
+	}
+	stop()
+	p.reported("pvc data")
+}

@@ -1,0 +1,254 @@
+//go:build carrier
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/csidoctor/csidoctor/test/lab/cluster"
+)
+
+// seer is a privileged pod that sees the host's processes, as some node plugins do.
+const seer = `
+apiVersion: v1
+kind: Pod
+metadata: {name: seer, namespace: kube-system}
+spec:
+  hostPID: true
+  hostNetwork: true
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: 1
+  tolerations: [{operator: Exists}]
+  containers: [{name: driver, image: "lab.local/app:1", imagePullPolicy: Never, securityContext: {privileged: true}}]
+`
+
+const ownImage = "docker.io/library/csidoctor-probe:v0.0.0-e2e"
+
+// onNode holds a report that is made on the node itself to this: a node on which all is well shows nothing that hangs or fails,
+// and but for what it does not have, all that was looked for was found.
+func (p *prober) onNode() {
+	text := inside(p.t, p.Cluster, cluster.Node, csidoctor, "probe", "-o", "json")
+	var report struct {
+		Drivers []struct{ Socket, Registration, Identity, Node map[string]any }
+		Volumes []struct {
+			Staging   map[string]any
+			Publishes []map[string]any
+		}
+		Devices []struct{ Signature map[string]any }
+		Tasks   []json.RawMessage
+		Gaps    []struct{ What, Reason string }
+	}
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
+		p.t.Fatalf("%v: %.300s", err, text)
+	}
+	if len(report.Drivers) == 0 || len(report.Volumes) == 0 || len(report.Devices) == 0 {
+		p.t.Fatalf("a part is empty: %s", text)
+	}
+	for _, d := range report.Drivers {
+		if d.Socket["state"] != "ok" || d.Registration["state"] != "ok" || d.Identity["ready"] != "yes" || d.Node["error"] != nil {
+			p.t.Errorf("driver: %v", d)
+		}
+	}
+	for _, v := range report.Volumes {
+		for _, at := range append(v.Publishes, v.Staging) {
+			if at["stat"] != "ok" || at["volDataError"] != nil {
+				p.t.Errorf("volume: %v", at)
+			}
+		}
+	}
+	for _, d := range report.Devices {
+		if d.Signature["error"] != nil {
+			p.t.Errorf("device: %v", d)
+		}
+	}
+	if len(report.Gaps)+len(report.Tasks) > 0 {
+		p.t.Errorf("gaps %v, tasks %s", report.Gaps, report.Tasks)
+	}
+}
+
+// throughExec makes no pod: the program runs in one that is there. From one that does not see the host's processes the mounts of
+// the node are not to be seen, and nothing is concluded from the container's own.
+func (p *prober) throughExec() {
+	pods := func() string { return kubectl(p.t, p.Cluster, "", "get", "jobs,pods", "-A", "-o", "name") }
+	before := pods()
+	bundle := filepath.Join(p.t.TempDir(), "b.tar.gz")
+	o := p.ask("pvc data", "--probe", "--probe-via", "exec", "--bundle", bundle)
+	if o.Verdict != "healthy" || len(o.Gaps) != 1 || !strings.Contains(string(o.Gaps[0]), "mountinfo of the node") {
+		p.t.Errorf("%s\nwant healthy, and a gap where the node's mounts should be", o.text)
+	}
+	for _, w := range []string{"probing " + cluster.Node + ": a program is sent into", "kube-system/plugin (driver)", "lacks mountinfo of the node"} {
+		if !strings.Contains(o.stderr, w) {
+			p.t.Errorf("%q: want %q", o.stderr, w)
+		}
+	}
+	report := nodeReport(p.t, bundle)
+	if report["mountinfo"] != nil || report["kubelet"] != nil || report["orphans"] != nil || report["host"] != nil || report["devices"] == nil {
+		p.t.Errorf("%s %s %s %s: only what a container sees is to be told; devices %s", report["mountinfo"], report["kubelet"], report["orphans"], report["host"], report["devices"])
+	}
+	if after := pods(); after != before {
+		p.t.Errorf("pods before:\n%s\nafter:\n%s", before, after)
+	}
+	p.nothingOfIt("plugin")
+
+	kubectl(p.t, p.Cluster, seer, "apply", "-f", "-")
+	kubectl(p.t, p.Cluster, "", "wait", "--for=condition=Ready", "pod/seer", "-n", "kube-system", "--timeout=2m")
+	before = pods()
+	report = p.reported("pvc data", "--probe-via", "exec")
+	if !bytes.Contains(report["kubelet"], []byte(`"running":true`)) || !bytes.Contains(report["mountinfo"], []byte("/globalmount")) {
+		p.t.Errorf("kubelet %s, mountinfo %s", report["kubelet"], report["mountinfo"])
+	}
+	if after := pods(); after != before {
+		p.t.Errorf("pods before:\n%s\nafter:\n%s", before, after)
+	}
+	p.nothingOfIt("seer")
+	for _, after := range []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 1200 * time.Millisecond} {
+		p.cut(after, syscall.SIGKILL, "--probe-via", "exec")
+	}
+	eventually(p.t, "nothing of the programs of killed clients is left", 15*time.Second, func() bool { return p.ofIt("seer") == "" })
+	kubectl(p.t, p.Cluster, "", "delete", "pod", "seer", "-n", "kube-system")
+}
+
+// ofIt are files and processes of the program in a pod.
+func (p *prober) ofIt(pod string) string {
+	p.t.Helper()
+	return strings.TrimSpace(kubectl(p.t, p.Cluster, "", "exec", "-n", "kube-system", pod, "--", "sh", "-c",
+		"ls -d /tmp/.csidoctor* /var/tmp/.csidoctor* /run/.csidoctor* /dev/shm/.csidoctor* 2>/dev/null; ls -l /proc/[0-9]*/exe 2>/dev/null | grep csidoctor-probe; true"))
+}
+
+func (p *prober) nothingOfIt(pod string) {
+	p.t.Helper()
+	if left := p.ofIt(pod); left != "" {
+		p.t.Errorf("left in pod %s: %s", pod, left)
+	}
+}
+
+func (p *prober) nodeImage() {
+	report := p.reported("pvc data")
+	if !bytes.Contains(report["volumes"], []byte("loop.csidoctor.dev")) || !bytes.Contains(report["kubelet"], []byte(`"running":true`)) {
+		p.t.Errorf("volumes %s, kubelet %s", report["volumes"], report["kubelet"])
+	}
+	var fastest time.Duration
+	for range 3 {
+		if o := p.ask("pvc data", "--probe"); fastest == 0 || o.took < fastest {
+			fastest = o.took
+		}
+	}
+	p.t.Logf("from Enter to answer: %v, the fastest of three runs", fastest) // a goal of 5 s, which a busy machine may miss
+}
+
+func (p *prober) ownImage() { p.reported("pvc data", "--probe-image", ownImage) }
+
+func (p *prober) kinds() {
+	pv := strings.TrimSpace(kubectl(p.t, p.Cluster, "", "get", "pvc", "data", "-n", "shop", "-o", "jsonpath={.spec.volumeName}"))
+	for _, question := range []string{"pod app", "pv " + pv, "node " + cluster.Node} {
+		p.reported(question)
+	}
+}
+
+// debug compares the Job's report with the one that kubectl debug brings.
+func (p *prober) debug() {
+	job := p.reported("pvc data", "--probe-image", ownImage)
+	kubectl(p.t, p.Cluster, "", "debug", "node/"+cluster.Node, "--image="+ownImage, "--image-pull-policy=Never", "--profile=sysadmin", "-n", "kube-system", "--", "csidoctor", "probe", "-node", cluster.Node, "-o", "json")
+	var pod string
+	for _, name := range strings.Fields(kubectl(p.t, p.Cluster, "", "get", "pods", "-n", "kube-system", "-o", "name")) {
+		if strings.Contains(name, "node-debugger") {
+			pod = name
+		}
+	}
+	kubectl(p.t, p.Cluster, "", "wait", pod, "-n", "kube-system", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=1m")
+	var report map[string]json.RawMessage
+	log := kubectl(p.t, p.Cluster, "", "logs", "-n", "kube-system", pod)
+	if err := json.Unmarshal([]byte(log), &report); err != nil {
+		p.t.Fatalf("%v: %.300s", err, log)
+	}
+	kubectl(p.t, p.Cluster, "", "delete", "-n", "kube-system", pod)
+	for _, part := range []string{"metadata", "kernel", "host", "kubelet", "drivers", "volumes", "devices", "orphans", "mountinfo"} {
+		a, b := compact(job[part]), compact(report[part])
+		if part == "mountinfo" { // each of the two sees its own container's root too
+			a, b = ofVolumes(p.t, job[part]), ofVolumes(p.t, report[part])
+		}
+		if a != b {
+			p.t.Errorf("%s: the Job's report has\n%.2000s\nthat of kubectl debug\n%.2000s", part, a, b)
+		}
+	}
+}
+
+// ofVolumes are the lines of a mount table that are of CSI volumes.
+func ofVolumes(t *testing.T, table json.RawMessage) string {
+	t.Helper()
+	var text string
+	if err := json.Unmarshal(table, &text); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "/kubernetes.io/csi/") || strings.Contains(line, "/kubernetes.io~csi/") {
+			out = append(out, line)
+		}
+	}
+	if len(out) < 2 {
+		t.Errorf("%s\nhas no staging path or no publish path", text)
+	}
+	return strings.Join(out, "")
+}
+
+func compact(b []byte) string {
+	var out bytes.Buffer
+	if json.Compact(&out, b) != nil {
+		return string(b)
+	}
+	return out.String()
+}
+
+func (p *prober) taints() {
+	kubectl(p.t, p.Cluster, "", "taint", "node", cluster.Node, "a=b:NoSchedule", "c=d:NoExecute", "e=f:PreferNoSchedule")
+	kubectl(p.t, p.Cluster, "", "cordon", cluster.Node)
+	p.reported("pvc data")
+	kubectl(p.t, p.Cluster, "", "uncordon", cluster.Node)
+	kubectl(p.t, p.Cluster, "", "taint", "node", cluster.Node, "a-", "c-", "e-")
+}
+
+// refused wants the API side's answer, with a gap that says these words, and nothing left.
+func (p *prober) refused(words []string, flags ...string) outcome {
+	p.t.Helper()
+	o := p.ask("pvc data", append(flags, "--probe")...)
+	if o.Verdict != "healthy" || o.exit != 0 || len(o.Gaps) != 1 {
+		p.t.Errorf("%s\nwant the API side's answer, healthy, and one gap", o.text)
+	}
+	for _, w := range words {
+		if len(o.Gaps) == 0 || !strings.Contains(string(o.Gaps[0]), w) {
+			p.t.Errorf("%s\nwant a gap with %q", o.text, w)
+		}
+	}
+	p.nothingLeft(5 * time.Second)
+	return o
+}
+
+func (p *prober) podSecurity() {
+	p.refused([]string{"violates PodSecurity", "--probe-namespace"}, "--probe-namespace", "strict")
+}
+
+func (p *prober) noImage() {
+	p.refused([]string{"Pull", "--probe-pull-secret"}, "--probe-image", "registry.invalid/csidoctor-probe:v1")
+}
+
+// rights are those of deploy/rbac.yaml, then of deploy/prober.yaml too, and no others.
+func (p *prober) rights() {
+	as := []string{"--as", "system:serviceaccount:shop:oncall"}
+	kubectl(p.t, p.Cluster, "", "apply", "-f", "../../../deploy/rbac.yaml", "-f", "../../../deploy/prober.yaml")
+	kubectl(p.t, p.Cluster, "", "create", "clusterrolebinding", "oncall", "--clusterrole=csidoctor", "--serviceaccount=shop:oncall")
+	o := p.refused([]string{"you may not create jobs", "deploy/prober.yaml"}, as...)
+	if !strings.Contains(o.stderr, "not probed: node "+cluster.Node) || strings.Contains(o.stderr, "probing ") {
+		p.t.Errorf("%q: want what is missing, and no announcement", o.stderr)
+	}
+	p.refused([]string{"forbidden", "create pods/exec in namespace kube-system"}, append(as, "--probe-via", "exec")...)
+	kubectl(p.t, p.Cluster, "", "create", "rolebinding", "oncall", "-n", "kube-system", "--clusterrole=csidoctor-prober", "--serviceaccount=shop:oncall")
+	p.reported("pvc data", as...)
+	p.reported("pvc data", append(as, "--probe-image", ownImage)...)
+}

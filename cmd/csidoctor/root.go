@@ -34,11 +34,12 @@ type options struct {
 	failOn        string
 	logs          bool
 	minAge        time.Duration // of scan
+	patience      time.Duration // the deadline where the user gives none
 	probing       probing
 }
 
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, kube: genericclioptions.NewConfigFlags(true), probing: probing{Options: carrier.Options{Timeout: carrier.Timeout}}}
+	o := &options{IOStreams: streams, kube: genericclioptions.NewConfigFlags(true), patience: patience, probing: probing{Options: carrier.Options{Timeout: carrier.Timeout}}}
 	o.kube.Username, o.kube.Password = nil, nil // long gone from the API server
 	root := &cobra.Command{
 		Use:         "csidoctor",
@@ -70,7 +71,7 @@ Flags of kubectl stand behind the plugin's name: kubectl csidoctor -n shop pvc d
 	flags := root.PersistentFlags()
 	o.kube.AddFlags(flags)
 	flags.Lookup("request-timeout").Usage = "End of the whole run, such as 1m; what was read by then is answered from. 0 means 20s."
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "lists: of all namespaces")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "lists and bundles: of all namespaces")
 	flags.StringArrayVar(&o.from, "from", nil, "read a bundle, or any folder, archive or file of Kubernetes objects, in place of a cluster; - is standard input. Again for what lies beside it, such as a node's report")
 	flags.StringVar(&o.at, "at", "", "judge ages by this time (RFC 3339), not by when the facts were read")
 	flags.BoolVar(&o.logs, "logs", false, "also read the lines of the driver's logs that name the volume, where they can tell more")
@@ -224,7 +225,7 @@ func (o *options) deadline() (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("--request-timeout: %w", err)
 	}
-	return cmp.Or(d, patience), nil
+	return cmp.Or(d, o.patience), nil
 }
 
 func (o *options) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {

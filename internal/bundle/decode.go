@@ -413,7 +413,9 @@ func (r *reader) object(e entry, raw []byte, kind schema.GroupVersionKind) error
 			r.managed = m.Time.Time
 		}
 	}
+	snapshot.Trim(o)
 	redact(o)
+	r.shared.Share(o)
 	r.snapshot.Add(o)
 	r.report.Objects++
 	return nil

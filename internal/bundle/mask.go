@@ -1,9 +1,7 @@
 package bundle
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -22,54 +20,6 @@ func RedactText(s string) string {
 		}
 		s = masked
 	}
-}
-
-// token is a secret that is known by its own shape, wherever it stands.
-type token struct {
-	guards []string // literals of which one must be there; they spare nearly all texts the regular expression
-	re     func() *regexp.Regexp
-	with   func(match string) string
-}
-
-var tokens = []token{
-	{[]string{"-----BEGIN "}, pattern(`(?s)-----BEGIN [A-Z0-9 ]+-----.*?-----END [A-Z0-9 ]+-----`), wholly},
-	{[]string{"-----BEGIN "}, pattern(`-----BEGIN [A-Z0-9 ]+-----(?:\s*[\w-]+: [^\n]*\n)*[A-Za-z0-9+/=\s\\]*`), wholly}, // cut off before its end
-	{[]string{"eyJ"}, pattern(`\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?`), wholly},                                        // JWT
-	{[]string{"AKIA", "ASIA"}, pattern(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), wholly},                                        // AWS access key ids
-	{[]string{"AQ"}, pattern(`\bAQ[A-Za-z0-9+/]{36}==`), wholly},                                                        // CephX keys
-	{[]string{"=="}, pattern(`\b[A-Za-z0-9+/]{86}==`), wholly},                                                          // Azure account keys
-	{[]string{"gh", "glpat-", "dop_v1_", "hvs.", "ya29.", "AIza"},
-		pattern(`\b(?:gh[opusr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|dop_v1_[0-9a-f]{64}|hvs\.[\w-]{20,}|ya29\.[\w-]{20,}|AIza[\w-]{35})`), wholly},
-	{[]string{"earer "}, pattern(`\b[Bb]earer +[\w.~+/=-]{16,}`), func(m string) string {
-		if strings.ContainsAny(m, "0123456789") { // else it is prose
-			return m[:len("bearer ")] + mask
-		}
-		return m
-	}},
-	{[]string{"://"}, pattern(`\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/"'\\<>]+@(?:sha256:)?`), func(m string) string {
-		if strings.HasSuffix(m, "@sha256:") { // docker-pullable://image@sha256:... holds no credentials
-			return m
-		}
-		return m[:strings.Index(m, "://")+len("://")] + mask + "@"
-	}},
-}
-
-func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
-func wholly(string) string { return mask }
-
-func maskTokens(s string) string {
-	for _, t := range tokens {
-		for _, g := range t.guards {
-			if strings.Contains(s, g) {
-				s = t.re().ReplaceAllStringFunc(s, t.with)
-				break
-			}
-		}
-	}
-	return s
 }
 
 // maxWeak bounds how far the value of a weak key is judged. Without it, key=key=key=... would take the square of its length.
@@ -240,7 +190,7 @@ const (
 )
 
 // stems: every key that is not plain has one of them. Nearly no text does, which makes this fast.
-var stems = []string{"auth", "connection", "cookie", "cred", "key", "pass", "pwd", "sas", "secret", "sig", "token"}
+var stems = []string{"auth", "connection", "cookie", "cred", "key", "pass", "pw", "sas", "secret", "sig", "token"}
 
 var (
 	secretIDs   = []string{"accesskeyid", "secretid"}
@@ -248,17 +198,17 @@ var (
 		"policy", "id", "ids", "mode", "enabled", "required", "size", "length", "seconds", "timeout", "url", "uri", "endpoint", "endpoints",
 		"version", "count", "requests", "audience", "audiences", "algorithm", "cipher", "rotation", "interval", "expiry", "expiration", "template"}
 	strongParts = []string{"password", "passwd", "passphrase", "secretkey", "accesskey", "accountkey", "apikey", "privatekey", "userkey", "adminkey",
-		"storagekey", "sharedkey", "authkey", "encryptionkey", "signingkey", "masterkey", "clientsecret", "appsecret", "sharedsecret", "chapsecret",
+		"storagekey", "sharedkey", "authkey", "keydata", "encryptionkey", "signingkey", "masterkey", "clientsecret", "appsecret", "sharedsecret", "chapsecret", "initiatorsecret", "targetsecret",
 		"secretvalue", "secretstring", "accesstoken", "authtoken", "refreshtoken", "sessiontoken", "securitytoken", "bearertoken", "idtoken",
 		"apitoken", "sastoken", "connectionstring", "sharedaccesssignature", "amzsignature", "amzcredential", "googsignature"}
 	weakEndings = []string{"secret", "secrets", "token", "tokens", "key", "keys", "cred", "creds", "credential", "credentials", "signature", "pass",
 		"pwd", "cookie", "authorization"}
-	weakWords = []string{"sig", "sas", "auth"}
+	weakWords = []string{"sig", "sas", "auth", "pw"}
 )
 
 // classify judges a key by its letters: secretAccessKey, secret_access_key and my.secret-access-key are one.
 func classify(key string) class {
-	if len(key) < 3 {
+	if len(key) < 2 {
 		return plain
 	}
 	k := squash(key)

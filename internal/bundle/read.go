@@ -89,6 +89,7 @@ type reader struct {
 	left        int64
 	report      Report
 	snapshot    *snapshot.Snapshot
+	shared      snapshot.Shared
 	collections []snapshot.Collection
 	managed     time.Time         // the newest moment in managedFields, which are not kept
 	complete    map[string]bool   // resources whose own file was read to its end
@@ -107,12 +108,12 @@ func (r *reader) enough(e entry, format string, args ...any) error {
 
 // problem names a file that is broken, with the reason.
 func (r *reader) problem(e entry, err error) string {
-	text := strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) { // errors of parsers quote the input
+	text := RedactText(strings.Map(func(c rune) rune { // errors of parsers quote the input
+		if !unicode.IsPrint(c) {
 			return ' '
 		}
 		return c
-	}, fmt.Sprintf("%q: %v", e.name, err))
+	}, fmt.Sprintf("%q: %v", e.name, err)))
 	if len(r.report.Problems) < r.problems {
 		r.report.Problems = append(r.report.Problems, text)
 	} else {

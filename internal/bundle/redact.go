@@ -108,6 +108,8 @@ func redactValue(v reflect.Value, how rule) {
 		case *corev1.HTTPHeader:
 			x.Value = mask
 			return
+		case *corev1.HTTPGetAction:
+			x.Path = RedactText(x.Path) // with a query, it may be
 		}
 		for _, f := range fieldsOf(v.Type()) {
 			redactValue(v.Field(f.index), f.rule)
@@ -125,6 +127,8 @@ func redactMap(v reflect.Value, how rule) {
 		switch {
 		case how == asParameters:
 			s = redactParameter(key, value)
+		case classify(key) == strong:
+			s = mask
 		case !slices.Contains(identityKeys, key):
 			s = RedactText(value)
 		}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -40,12 +39,11 @@ func write(w io.Writer, s *snapshot.Snapshot) error {
 	if modified.Before(time.Unix(0, 0)) {
 		modified = time.Unix(0, 0).UTC()
 	}
-	files, err := filesOf(s)
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		content := f.content()
+	for _, f := range filesOf(s) {
+		content, err := f.content()
+		if err != nil {
+			return err
+		}
 		if err := t.WriteHeader(&tar.Header{Name: f.name + ".json", Mode: 0o644, Size: int64(len(content)), ModTime: modified}); err != nil {
 			return err
 		}
@@ -59,26 +57,44 @@ func write(w io.Writer, s *snapshot.Snapshot) error {
 	return z.Close()
 }
 
+// file is one of a bundle. Its content is made when it is written: of a large cluster one kind at a time is held as text.
 type file struct {
 	name    string
-	objects [][]byte
+	index   *snapshot.Collection
+	objects []snapshot.Object
 	isList  bool
 }
 
 // content has one object a line, so that a bundle can be searched and compared.
-func (f *file) content() []byte {
-	if !f.isList {
-		return append(f.objects[0], '\n')
+func (f *file) content() ([]byte, error) {
+	var b bytes.Buffer
+	if f.index != nil {
+		index, err := json.MarshalIndent(f.index, "", " ")
+		return append(index, '\n'), err
 	}
-	return slices.Concat([]byte(`{"apiVersion":"v1","kind":"List","items":[`+"\n"), bytes.Join(f.objects, []byte(",\n")), []byte("\n]}\n"))
+	if f.isList {
+		b.WriteString(`{"apiVersion":"v1","kind":"List","items":[` + "\n")
+	}
+	for i, o := range f.objects {
+		object, err := json.Marshal(Redact(o))
+		if err != nil {
+			return nil, fmt.Errorf("%s %q: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
+		}
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		b.Write(object)
+	}
+	if f.isList {
+		b.WriteString("\n]}")
+	}
+	b.WriteString("\n")
+	return b.Bytes(), nil
 }
 
-func filesOf(s *snapshot.Snapshot) ([]*file, error) {
-	index, err := json.MarshalIndent(collectionOf(s), "", " ")
-	if err != nil {
-		return nil, err
-	}
-	files := []*file{{"collection", [][]byte{index}, false}}
+func filesOf(s *snapshot.Snapshot) []*file {
+	index := collectionOf(s)
+	files := []*file{{name: "collection", index: &index}}
 	named := map[string]*file{}
 	for _, gk := range s.GroupKinds() {
 		resource := snapshot.VendorResource(gk)
@@ -86,10 +102,6 @@ func filesOf(s *snapshot.Snapshot) ([]*file, error) {
 			resource = k.Resource
 		}
 		for _, o := range s.All(gk) {
-			object, err := json.Marshal(Redact(o))
-			if err != nil {
-				return nil, fmt.Errorf("%s %q: %w", gk.Kind, o.GetName(), err)
-			}
 			name := safeName(resource)
 			if resource == nodeReports {
 				name = nodePrefix + safeName(o.GetName())
@@ -101,10 +113,10 @@ func filesOf(s *snapshot.Snapshot) ([]*file, error) {
 			} else {
 				f.isList = true // kinds that differ in case only share a file
 			}
-			f.objects = append(f.objects, object)
+			f.objects = append(f.objects, o)
 		}
 	}
-	return files, nil
+	return files
 }
 
 func collectionOf(s *snapshot.Snapshot) snapshot.Collection {

@@ -26,13 +26,13 @@ func packed(t testing.TB, s *snapshot.Snapshot) []byte {
 // dump is all that a Snapshot says, to compare two.
 func dump(t testing.TB, s *snapshot.Snapshot) []string {
 	t.Helper()
-	files, err := filesOf(s)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out []string
-	for _, f := range files {
-		out = append(out, f.name, string(f.content()))
+	for _, f := range filesOf(s) {
+		content, err := f.content()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, f.name, string(content))
 	}
 	return out
 }

@@ -98,7 +98,7 @@ func TestCasesFromACluster(t *testing.T) {
 	}
 }
 
-func text(t *testing.T, d explain.Diagnosis) string {
+func text(t *testing.T, d any) string {
 	raw, err := json.MarshalIndent(d, "", " ")
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ func (f files) Clock() (time.Time, []string) {
 
 func (f files) complete(q snapshot.Query, found int) bool {
 	k := snapshot.ResourceOf(q.Resource)
-	if q.Name != "" && found > 0 && (q.Namespace != "" || k != nil && !k.Namespaced) {
-		return true // a get that found its object
+	if q.Name != "" && q.Lines == "" && found > 0 && (q.Namespace != "" || k != nil && !k.Namespaced) {
+		return true // a get that found its object; an excerpt of a log may be of other words
 	}
 	if unasked(q) != nil {
 		// The report of one node says nothing about another's: only what the input says was read counts.

@@ -17,10 +17,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -28,12 +26,9 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
-
-const pageSize = 500 // kubectl's
 
 // LiveOptions are what a cluster is asked with.
 type LiveOptions struct {
@@ -49,6 +44,7 @@ type Live struct {
 	host    string
 	redact  func(snapshot.Object) snapshot.Object
 	logs    bool
+	shared  snapshot.Shared
 	wire    *wire
 	builtin map[schema.GroupVersion]rest.Interface // protobuf
 	raw     rest.Interface                         // JSON, any path
@@ -150,12 +146,6 @@ func (l *Live) Fetch(ctx context.Context, q snapshot.Query) Answer {
 	case err != nil:
 		return l.failure(ctx, q, err)
 	}
-	for i, o := range objects {
-		o.SetManagedFields(nil)
-		if l.redact != nil {
-			objects[i] = l.redact(o)
-		}
-	}
 	return Answer{Objects: objects}
 }
 
@@ -174,7 +164,9 @@ func (l *Live) versions(ctx context.Context, q snapshot.Query) ([]string, error)
 		return []string{k.Version}, nil
 	}
 	var group metav1.APIGroup
-	body, err := l.raw.Get().AbsPath("/apis", schema.ParseGroupResource(q.Resource).Group).Do(ctx).Raw()
+	body, err := again(ctx, func() ([]byte, error) {
+		return l.raw.Get().AbsPath("/apis", schema.ParseGroupResource(q.Resource).Group).Do(ctx).Raw()
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -186,78 +178,6 @@ func (l *Live) versions(ctx context.Context, q snapshot.Query) ([]string, error)
 		versions = append(versions, v.Version)
 	}
 	return versions, nil
-}
-
-func (l *Live) read(ctx context.Context, q snapshot.Query, v string) ([]snapshot.Object, error) {
-	gvr := schema.ParseGroupResource(q.Resource).WithVersion(v)
-	k := snapshot.ResourceOf(q.Resource)
-	client, typed := l.builtin[gvr.GroupVersion()]
-	typed = typed && k != nil
-
-	if q.Name != "" {
-		var o runtime.Object
-		var err error
-		if typed {
-			o, err = request(client, gvr, q).Name(q.Name).Do(ctx).Get()
-		} else {
-			o, err = l.custom.Resource(gvr).Namespace(q.Namespace).Get(ctx, q.Name, metav1.GetOptions{})
-		}
-		if err != nil {
-			return nil, err
-		}
-		d, err := decoded(k, o)
-		if err != nil || !q.Matches(d) {
-			return nil, err
-		}
-		return []snapshot.Object{d}, nil
-	}
-
-	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		if typed {
-			return request(client, gvr, q).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Get()
-		}
-		return l.custom.Resource(gvr).Namespace(q.Namespace).List(ctx, o)
-	})
-	pages.PageSize = pageSize
-	// Lists are answered from the API server's cache (resourceVersion=0): it is milliseconds old and costs no read of etcd,
-	// where before 1.31 a list by node would read every pod. A server ignores the limit then and answers in one piece; what it
-	// does not cache (events) comes in pages. Gets, which the target and its own objects are read by, are always the newest.
-	list, _, err := pages.List(ctx, metav1.ListOptions{ResourceVersion: "0", FieldSelector: q.Fields, LabelSelector: q.Labels})
-	if err != nil {
-		return nil, err
-	}
-	var out []snapshot.Object
-	err = meta.EachListItem(list, func(o runtime.Object) error {
-		d, err := decoded(k, o)
-		out = append(out, d)
-		return err
-	})
-	return out, err
-}
-
-func request(client rest.Interface, gvr schema.GroupVersionResource, q snapshot.Query) *rest.Request {
-	return client.Get().Resource(gvr.Resource).NamespaceIfScoped(q.Namespace, q.Namespace != "")
-}
-
-// decoded gives an object the form that it has in a Snapshot.
-func decoded(k *snapshot.Kind, o runtime.Object) (snapshot.Object, error) {
-	u, ok := o.(*unstructured.Unstructured)
-	if ok && k == nil {
-		return u, nil
-	}
-	if ok {
-		raw, err := u.MarshalJSON()
-		if err != nil {
-			return nil, err
-		}
-		return snapshot.Decode(raw)
-	}
-	typed, ok := o.(snapshot.Object)
-	if !ok {
-		return nil, fmt.Errorf("the server answered with a %T", o)
-	}
-	typed.GetObjectKind().SetGroupVersionKind(k.Group.WithVersion(k.Version)) // wire formats leave it out of lists
-	return typed, nil
 }
 
 // noSuchType tells a resource that is not served from an object that does not exist: the latter is a Status of the server

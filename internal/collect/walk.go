@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,17 +104,34 @@ type walk struct {
 func (w *walk) open(want []snapshot.Query) []snapshot.Query {
 	want = slices.Clone(want)
 	slices.SortFunc(want, snapshot.Query.Compare)
-	return slices.DeleteFunc(slices.Compact(want), func(q snapshot.Query) bool {
-		return w.s.Covers(q) || slices.ContainsFunc(w.s.Gaps, func(g snapshot.Gap) bool { return *g.Query == q })
-	})
+	return joined(slices.DeleteFunc(slices.Compact(want), func(q snapshot.Query) bool { return w.s.Covers(q) || w.s.Tried(q) }))
+}
+
+// joined asks for a pod's log once, for the words of all questions about it. The queries are in order.
+func joined(want []snapshot.Query) []snapshot.Query {
+	out := want[:0]
+	for _, q := range want {
+		if n := len(out); q.Lines != "" && n > 0 && out[n-1].Resource == q.Resource && out[n-1].Namespace == q.Namespace && out[n-1].Name == q.Name {
+			words := strings.Split(out[n-1].Lines+","+q.Lines, ",")
+			slices.Sort(words)
+			out[n-1].Lines = strings.Join(slices.Compact(words), ",")
+			continue
+		}
+		out = append(out, q)
+	}
+	return out
 }
 
 // round asks the widest queries first. Those that they include need no request, unless the wide one failed.
 func (w *walk) round(ctx context.Context, want []snapshot.Query) {
 	for len(want) > 0 {
+		of := map[string][]snapshot.Query{} // by resource
+		for _, q := range want {
+			of[q.Resource] = append(of[q.Resource], q)
+		}
 		var wide, narrow []snapshot.Query
 		for _, q := range want {
-			included := slices.ContainsFunc(want, func(p snapshot.Query) bool {
+			included := slices.ContainsFunc(of[q.Resource], func(p snapshot.Query) bool {
 				// Of two that include each other (a get and its list by name) the first stays.
 				return p != q && p.Includes(q) && (!q.Includes(p) || p.Compare(q) < 0)
 			})

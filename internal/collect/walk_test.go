@@ -91,7 +91,7 @@ func TestWalkAsksUntilNothingIsWanted(t *testing.T) {
 	}
 }
 
-func TestWalkEndsAfterFiveRounds(t *testing.T) {
+func TestWalkEndsAfterSixRounds(t *testing.T) {
 	src := &source{answer: func(context.Context, snapshot.Query) collect.Answer { return collect.Answer{} }}
 	n := 0
 	s, stats, err := collect.Walk(t.Context(), src, nil, func(*snapshot.Snapshot) explain.Wanted {
@@ -101,7 +101,7 @@ func TestWalkEndsAfterFiveRounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stats.Rounds != 5 || len(s.Read) != 5 || len(s.Gaps) != 1 || s.Gaps[0].Reason != "truncated" || s.Gaps[0].Query.Name != "pod-6" {
+	if stats.Rounds != 6 || len(s.Read) != 6 || len(s.Gaps) != 1 || s.Gaps[0].Reason != "truncated" || s.Gaps[0].Query.Name != "pod-7" {
 		t.Errorf("%+v\n%s", stats, dump(s))
 	}
 }

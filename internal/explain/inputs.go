@@ -62,7 +62,7 @@ func (w *world) fetch(q snapshot.Query) ([]snapshot.Object, bool) {
 // which a wider question was not answered.
 func (w *world) complete(q snapshot.Query, found int) bool {
 	w.used[q] = true
-	if q.Name != "" && found > 0 || w.facts.Covers(q) {
+	if q.Name != "" && q.Lines == "" && found > 0 || w.facts.Covers(q) { // an excerpt may be of other words
 		return true
 	}
 	if !w.facts.Tried(q) && (!w.flooded[q.Resource] || w.facts.GapOf(q) == nil) {

@@ -153,7 +153,7 @@ func notPropagated(v *View, n *nodeFacts) *blame {
 		return nil
 	}
 	for _, ns := range n.Namespaces {
-		if n.ofPod(ns, string(v.Pod.UID)) || !v.mayBeDrivers(n, ns) {
+		if n.ofPod(ns, string(v.Pod.UID)) {
 			continue
 		}
 		table, _ := mountinfo.Parse(ns.Mountinfo)
@@ -169,16 +169,6 @@ func notPropagated(v *View, n *nodeFacts) *blame {
 		}
 	}
 	return nil
-}
-
-// mayBeDrivers: the namespace is of the driver's plugin, and of no other pod, which may have copied the mounts of the node.
-func (v *View) mayBeDrivers(n *nodeFacts, ns nodereport.Namespace) bool {
-	var p plugin
-	v.ahead(func() { p = v.plugin(v.Node) })
-	if len(p.Pods) == 0 { // it is not to be seen, or runs outside of any pod
-		return !slices.ContainsFunc(ns.Processes, func(q nodereport.Process) bool { return q.PodUID != "" && p.known == Yes })
-	}
-	return slices.ContainsFunc(p.Pods, func(pod *corev1.Pod) bool { return n.ofPod(ns, string(pod.UID)) })
 }
 
 func (n *nodeFacts) ofPod(ns nodereport.Namespace, uid string) bool {

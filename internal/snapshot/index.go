@@ -10,9 +10,11 @@ import (
 // of ten thousand claims is asked about each of them.
 type index struct {
 	all        []Object // sorted by namespace and name, as every list below
-	by         map[string][]Object
+	by         map[indexKey][]Object
 	namespaces int // with an object; 1 for a kind without namespaces
 }
+
+type indexKey struct{ field, value string }
 
 // indexed are the field selectors that narrow most.
 var indexed = map[string]bool{"metadata.name": true, "spec.nodeName": true, "involvedObject.name": true}
@@ -23,18 +25,21 @@ func (s *Snapshot) index(gk schema.GroupKind) *index {
 	if ix := s.indices[gk]; ix != nil {
 		return ix
 	}
-	ix := &index{all: s.All(gk), by: map[string][]Object{}}
+	ix := &index{all: s.All(gk), by: map[indexKey][]Object{}}
 	for _, o := range ix.all {
-		put := func(key string) { ix.by[key] = append(ix.by[key], o) }
-		put("namespace=" + o.GetNamespace())
+		put := func(field, value string) {
+			key := indexKey{field, value}
+			ix.by[key] = append(ix.by[key], o)
+		}
+		put("namespace", o.GetNamespace())
 		for field, value := range fieldsOf(o) {
 			if indexed[field] {
-				put(field + "=" + value)
+				put(field, value)
 			}
 		}
 	}
 	for key := range ix.by {
-		if strings.HasPrefix(key, "namespace=") {
+		if key.field == "namespace" {
 			ix.namespaces++
 		}
 	}
@@ -48,23 +53,23 @@ func (s *Snapshot) index(gk schema.GroupKind) *index {
 // candidates are all that a query could match, and as few others as the index can tell apart.
 func (ix *index) candidates(q Query) []Object {
 	if q.Name != "" {
-		return ix.by["metadata.name="+q.Name]
+		return ix.by[indexKey{"metadata.name", q.Name}]
 	}
 	for requirement := range strings.SplitSeq(q.Fields, ",") {
-		if field, _, ok := strings.Cut(requirement, "="); ok && indexed[field] {
-			return ix.by[requirement]
+		if field, value, ok := strings.Cut(requirement, "="); ok && indexed[field] {
+			return ix.by[indexKey{field, value}]
 		}
 	}
 	if q.Namespace != "" {
-		return ix.by["namespace="+q.Namespace]
+		return ix.by[indexKey{"namespace", q.Namespace}]
 	}
 	return ix.all
 }
 
-// asked finds among what was read, or among gaps, the queries that matter for one: its own, and the lists of its resource.
+// asked finds among what was read, or among gaps, the queries that matter for one: its own, the lists of its resource, and logs.
 type asked struct {
 	exact map[Query]int
-	lists map[string][]int // by resource: those that ask for more than one object
+	lists map[string][]int // by resource: those that may answer others too
 	n     int
 }
 
@@ -73,7 +78,7 @@ func (a *asked) add(q Query, i int) {
 		a.exact, a.lists = map[Query]int{}, map[string][]int{}
 	}
 	a.exact[q] = i
-	if q.normal().Name == "" {
+	if q.normal().Name == "" || q.Lines != "" { // one reading of a log may be for the words of several questions
 		a.lists[q.Resource] = append(a.lists[q.Resource], i)
 	}
 }

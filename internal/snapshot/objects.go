@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,21 @@ type LogLine struct {
 
 // GetName makes the excerpts of one pod's containers distinct objects.
 func (l *LogExcerpt) GetName() string { return l.Name + "/" + l.Container }
+
+// with gives the lines of both, each once, in the order of time.
+func (l *LogExcerpt) with(other *LogExcerpt) *LogExcerpt {
+	both, seen := *other, map[LogLine]bool{}
+	both.Lines = []LogLine{}
+	for _, line := range slices.Concat(l.Lines, other.Lines) {
+		line.At = line.At.UTC() // a time of another zone is not equal
+		if !seen[line] {
+			seen[line] = true
+			both.Lines = append(both.Lines, line)
+		}
+	}
+	slices.SortStableFunc(both.Lines, func(a, b LogLine) int { return a.At.Compare(b.At) })
+	return &both
+}
 
 // GetObjectKind serves runtime.Object.
 func (l *LogExcerpt) GetObjectKind() schema.ObjectKind { return &l.TypeMeta }

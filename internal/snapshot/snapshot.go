@@ -160,7 +160,8 @@ func coreEvent(e *eventsv1.Event) *corev1.Event {
 	return c
 }
 
-// Add puts an object in. Of two with the same name the one with the newer resourceVersion stays, else the later one.
+// Add puts an object in. Of two with the same name the one with the newer resourceVersion stays, else the later one; excerpts of
+// one log add up.
 // Secrets are refused: they are dropped here whoever brings them.
 func (s *Snapshot) Add(o Object) {
 	gvk := o.GetObjectKind().GroupVersionKind()
@@ -174,8 +175,12 @@ func (s *Snapshot) Add(o Object) {
 		s.objects[gk] = table
 	}
 	key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
-	if old, ok := table[key]; ok && newer(old.GetResourceVersion(), o.GetResourceVersion()) {
+	old, ok := table[key]
+	if ok && newer(old.GetResourceVersion(), o.GetResourceVersion()) {
 		return
+	}
+	if have, ok := old.(*LogExcerpt); ok { // read for other words
+		o = have.with(o.(*LogExcerpt))
 	}
 	table[key] = o
 	delete(s.indices, gk)
@@ -276,7 +281,7 @@ func (s *Snapshot) Covers(q Query) bool {
 	}
 	for _, gk := range s.groupKindsOf(q.Resource) {
 		ix := s.index(gk)
-		if len(ix.by["namespace="+q.Namespace]) > 0 || ix.namespaces > 1 || len(ix.by["namespace="]) > 0 {
+		if len(ix.by[indexKey{"namespace", q.Namespace}]) > 0 || ix.namespaces > 1 || len(ix.by[indexKey{"namespace", ""}]) > 0 {
 			return true
 		}
 	}
@@ -331,7 +336,19 @@ func (s *Snapshot) GapOf(q Query) *Gap {
 // kind may still get one object of it.
 func (s *Snapshot) Tried(q Query) bool {
 	g := s.GapOf(q)
-	return g != nil && (g.Query == nil || *g.Query == q)
+	return g != nil && (g.Query == nil || *g.Query == q || q.Lines != "" && g.Query.Includes(q))
+}
+
+// Refused names what was asked for and not answered, each once: "events (forbidden)".
+func (s *Snapshot) Refused() []string {
+	var out []string
+	for _, g := range s.Gaps {
+		if g.Reason != "not-probed" && g.Reason != "not-collected" { // nobody asked
+			out = append(out, g.Input+" ("+g.Reason+")")
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Newest is the latest moment that any object knows: what TakenAt is when the input does not say.

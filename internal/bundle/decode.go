@@ -253,10 +253,16 @@ func (r *reader) value(e entry, data []byte, depth int) (int, error) {
 	}
 	var items []json.RawMessage
 	var kind schema.GroupVersionKind
+	keep := func(item json.RawMessage) error {
+		if items = append(items, item); len(items) > r.objects {
+			return errEnough
+		}
+		return nil
+	}
 	isList := false
 	if start == json.Delim('[') {
 		isList = true
-		items, err = r.readItems(dec) // and the closing bracket
+		err = readItems(dec, keep) // and the closing bracket
 	} else {
 		var head struct{ apiVersion, kind string }
 		for err == nil && dec.More() {
@@ -271,9 +277,14 @@ func (r *reader) value(e entry, data []byte, depth int) (int, error) {
 				head.kind, err = readString(dec)
 			case key == "items" && nextByte(data[dec.InputOffset():]) == '[':
 				isList = true
-				if _, err = dec.Token(); err == nil {
-					items, err = r.readItems(dec)
+				if _, err = dec.Token(); err != nil {
+					break
 				}
+				if strings.HasSuffix(head.kind, "List") { // else it is not known yet what the items belong to
+					itemKind := itemKind(e, schema.FromAPIVersionAndKind(head.apiVersion, head.kind))
+					keep = func(item json.RawMessage) error { return r.add(e, item, itemKind, depth) }
+				}
+				err = readItems(dec, keep)
 			default:
 				var skipped json.RawMessage
 				err = dec.Decode(&skipped)
@@ -294,12 +305,8 @@ func (r *reader) value(e entry, data []byte, depth int) (int, error) {
 	}
 	switch {
 	case isList && (kind.Kind == "" || strings.HasSuffix(kind.Kind, "List")):
-		itemKind := supportBundleKind(e.name)
-		if kind.Kind != "List" && kind.Kind != "" { // PodList of kubectl get --raw: its items have no kind
-			itemKind = kind.GroupVersion().WithKind(strings.TrimSuffix(kind.Kind, "List"))
-		}
 		for _, item := range items {
-			if stop := r.add(e, item, itemKind, depth); stop != nil {
+			if stop := r.add(e, item, itemKind(e, kind), depth); stop != nil {
 				return n, stop
 			}
 		}
@@ -314,20 +321,27 @@ func (r *reader) value(e entry, data []byte, depth int) (int, error) {
 	return n, err
 }
 
-func (r *reader) readItems(dec *json.Decoder) ([]json.RawMessage, error) {
-	var items []json.RawMessage
+// itemKind is what the items of a list are that do not say it themselves.
+func itemKind(e entry, list schema.GroupVersionKind) schema.GroupVersionKind {
+	if list.Kind != "List" && list.Kind != "" { // PodList of kubectl get --raw
+		return list.GroupVersion().WithKind(strings.TrimSuffix(list.Kind, "List"))
+	}
+	return supportBundleKind(e.name)
+}
+
+// readItems gives the items of an array one by one, and reads its closing bracket.
+func readItems(dec *json.Decoder, each func(json.RawMessage) error) error {
 	for dec.More() {
-		if len(items) > r.objects {
-			return items, errEnough
-		}
 		var item json.RawMessage
 		if err := dec.Decode(&item); err != nil {
-			return items, err
+			return err
 		}
-		items = append(items, item)
+		if err := each(item); err != nil {
+			return err
+		}
 	}
 	_, err := dec.Token()
-	return items, err
+	return err
 }
 
 func readString(dec *json.Decoder) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -42,6 +43,7 @@ What only waits is shown where nothing is worse, and with -o wide. With --from a
 }
 
 func (o *options) scan(ctx context.Context) error {
+	debug.SetGCPercent(50) // the objects of a large cluster stay: as much again in garbage would not fit beside them
 	opts, err := o.explainOptions()
 	if err != nil {
 		return err
@@ -57,15 +59,19 @@ func (o *options) scan(ctx context.Context) error {
 	}
 	ctx, cancel := o.withDeadline(ctx)
 	defer cancel()
+	var l explain.List
+	var wanted explain.Wanted
 	s, stats, err := collect.Walk(ctx, src, nil, func(s *snapshot.Snapshot) explain.Wanted {
-		_, wanted := explain.Scan(s, namespace, opts)
+		l, wanted = explain.Scan(s, namespace, opts)
 		return wanted
 	})
 	if err != nil {
 		return err
 	}
 	o.note(stats)
-	l, _ := explain.Scan(s, namespace, opts)
+	if len(wanted) > 0 { // what was not read is a gap now
+		l, _ = explain.Scan(s, namespace, opts)
+	}
 	if err := o.print(l, func(w io.Writer, r render.Options) error { return render.TextScan(w, l, r) }); err != nil {
 		return err
 	}

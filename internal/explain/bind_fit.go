@@ -38,6 +38,19 @@ const maxNear = 2
 
 // candidates judges the volume that the claim names, or else all volumes.
 func (v *View) candidates() (candidates, Truth) {
+	key := "candidates for " + v.Namespace + "/" + v.ClaimName
+	if v.Pod != nil {
+		key += " in " + v.Pod.Name
+	}
+	c, known := allOf(v.world, key, func() ([]candidates, Truth) {
+		c, known := v.sortedOut()
+		c.near = slices.Clip(c.near)
+		return []candidates{c}, known
+	})
+	return c[0], known
+}
+
+func (v *View) sortedOut() (candidates, Truth) {
 	var c candidates
 	if v.Claim.Spec.VolumeName != "" {
 		if v.PV != nil {
@@ -50,6 +63,9 @@ func (v *View) candidates() (candidates, Truth) {
 	}
 	volumes, known := list[*corev1.PersistentVolume](v.world, inVolumes, snapshot.Query{})
 	for _, pv := range volumes {
+		if r := pv.Spec.ClaimRef; r != nil && r.Name != v.ClaimName && r.Name != "" && r.Namespace != "" && pv.Status.Phase == corev1.VolumeBound && classOf(pv) != v.className() {
+			continue // another claim's, and it would not fit: most volumes of a cluster
+		}
 		v.sortIn(&c, pv, false)
 	}
 	slices.SortStableFunc(c.near, func(a, b nearVolume) int { return cmp.Compare(len(a.why), len(b.why)) })
@@ -129,11 +145,7 @@ func (v *View) misfits(pv *corev1.PersistentVolume) (why []string, selected bool
 	differ := func(what, has, asked string) {
 		why = append(why, fmt.Sprintf("%s %s, the claim asks for %s", what, cmp.Or(has, `""`), cmp.Or(asked, `""`)))
 	}
-	class := pv.Spec.StorageClassName
-	if a, ok := pv.Annotations[corev1.BetaStorageClassAnnotation]; ok {
-		class = a
-	}
-	if class != v.className() {
+	if class := classOf(pv); class != v.className() {
 		differ("storageClassName", class, v.className())
 	}
 	asked, has := spec.Resources.Requests[corev1.ResourceStorage], pv.Spec.Capacity[corev1.ResourceStorage]
@@ -163,6 +175,14 @@ func (v *View) misfits(pv *corev1.PersistentVolume) (why []string, selected bool
 		why = append(why, "it is being deleted")
 	}
 	return why, selected
+}
+
+// classOf is the class that a volume carries, by the annotation that goes before the field.
+func classOf(pv *corev1.PersistentVolume) string {
+	if a, ok := pv.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return a
+	}
+	return pv.Spec.StorageClassName
 }
 
 // className is the class that the claim names, or none.

@@ -53,7 +53,7 @@ func (sc *scan) run() {
 	cuts := everything[*snapshotv1.VolumeSnapshot](sc, inSnapshots, sc.namespace, false)
 	volumes := everything[*corev1.PersistentVolume](sc, inVolumes, "", sc.namespace == "")
 	attachments := everything[*storagev1.VolumeAttachment](sc, inAttachments, "", sc.namespace == "")
-	for _, in := range []Input{inNodes, inClasses, inDrivers, inCSINodes} { // each serves most answers
+	for _, in := range []Input{inNodes, inClasses, inDrivers, inCSINodes, inDaemonSets} { // each serves many answers
 		sc.complete(snapshot.Query{Resource: in.Resource}, 0)
 	}
 	for _, c := range claims {
@@ -128,8 +128,11 @@ func (sc *scan) refused(events []*corev1.Event) []Target {
 	var out []Target
 	for _, e := range events {
 		namespace := e.InvolvedObject.Namespace
+		if e.Type != corev1.EventTypeWarning || namespace == "" {
+			continue
+		}
 		m := claimNamed.FindStringSubmatch(e.Message)
-		if e.Type != corev1.EventTypeWarning || namespace == "" || m == nil || sc.told(refusedWords, e.Message) == "" {
+		if m == nil || sc.told(refusedWords, e.Message) == "" {
 			continue
 		}
 		if _, known := get[*corev1.PersistentVolumeClaim](sc.world, inClaims, namespace, m[1]+m[2]); known == No {

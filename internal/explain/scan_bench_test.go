@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,8 +17,9 @@ import (
 )
 
 // crowd is a cluster of n claims on n/20 nodes: each with a pod, and as many pods without a volume; five events a claim. Of twenty
-// claims one waits for an attacher that is away, one for a volume to be made, one is idle and one volume was left by its claim.
-func crowd(t testing.TB, n int) *scene {
+// claims one waits for an attacher that is away, one for a volume to be made, one for a mount that fails, one has a snapshot that is
+// not made, one is idle, one is idle and still in use, one shall grow, and one volume was left by its claim.
+func crowd(t testing.TB, n, namespaces int) *scene {
 	s := newScene(t)
 	s.lease("external-attacher-leader-disk-example-com", 3*time.Hour)
 	s.lease("disk-example-com", 3*time.Hour)
@@ -26,12 +29,16 @@ func crowd(t testing.TB, n int) *scene {
 	for i := range n {
 		id := fmt.Sprintf("%05d", i)
 		node := fmt.Sprintf("worker-%d", i%(n/20))
-		name, handle, namespace := "data-"+id, "vol-"+id, fmt.Sprintf("team-%d", i%50)
+		name, handle, namespace := "data-"+id, "vol-"+id, fmt.Sprintf("team-%d", i%namespaces)
 		if i%20 != 3 {
 			s.claim(func(c *corev1.PersistentVolumeClaim) {
 				c.Namespace, c.Name, c.UID, c.Spec.VolumeName = namespace, name, types.UID(name), "pvc-"+id
-				if i%20 == 2 {
+				switch i % 20 {
+				case 2:
 					c.Spec.VolumeName, c.Status.Phase = "", corev1.ClaimPending
+				case 8:
+					c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("20Gi")}
+					c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
 				}
 			})
 		}
@@ -44,11 +51,11 @@ func crowd(t testing.TB, n int) *scene {
 				}
 			})
 		}
-		if i%20 != 3 && i%20 != 4 {
+		if i%20 != 3 && i%20 != 4 && i%20 != 7 {
 			s.pod("web-"+id, node, time.Hour, func(p *corev1.Pod) {
 				p.Namespace, p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = namespace, name
 				switch i % 20 {
-				case 1:
+				case 1, 5:
 				case 2:
 					p.Spec.NodeName, p.Status.Conditions[0].Status = "", corev1.ConditionFalse
 					p.Status.Conditions[0].Message = "0/50 nodes are available: pod has unbound immediate PersistentVolumeClaims."
@@ -71,7 +78,15 @@ func crowd(t testing.TB, n int) *scene {
 		for j := range 5 {
 			e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("web-%s.%d", id, j)}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "web-" + id},
 				Reason: "Pulled", Message: strings.Repeat("Successfully pulled image ", 4), Type: "Normal", Count: 1, FirstTimestamp: before(time.Hour), LastTimestamp: before(time.Minute)}
+			if i%20 == 5 {
+				e.Reason, e.Type, e.Source.Component, e.LastTimestamp = "FailedMount", "Warning", "kubelet", before(time.Duration(5-j)*time.Minute)
+				e.Message = `MountVolume.MountDevice failed for volume "pvc-` + id + `" : rpc error: code = Internal desc = the array says no ` + id
+			}
 			s.put("v1", "Event", e)
+		}
+		if i%20 == 6 {
+			s.put("snapshot.storage.k8s.io/v1", "VolumeSnapshot", &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "nightly-" + id, UID: types.UID("cut-" + id), CreationTimestamp: before(time.Hour)},
+				Spec: snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &name}}})
 		}
 	}
 	for node, handles := range inUse {
@@ -92,17 +107,19 @@ func crowd(t testing.TB, n int) *scene {
 
 // BenchmarkScan: twice the cluster may take 2.2 times as long.
 func BenchmarkScan(b *testing.B) {
-	for _, n := range []int{1000, 2000} {
-		s := crowd(b, n)
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				s.Reindex()
-				l, wanted := Scan(s.Snapshot, "", Options{Now: noon})
-				if len(wanted) > 0 || l.Counts[VerdictStuck] != n/10 {
-					b.Fatal(wanted, l.Counts, l.Groups)
+	for _, namespaces := range []int{50, 1} {
+		for _, n := range []int{1000, 2000} {
+			s := crowd(b, n, namespaces)
+			b.Run(fmt.Sprintf("%d-in-%d", n, namespaces), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					s.Reindex()
+					l, wanted := Scan(s.Snapshot, "", Options{Now: noon})
+					if len(wanted) > 0 || l.Counts[VerdictHealthy] != n*13/20+1 {
+						b.Fatal(wanted, l.Counts, l.Groups)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }

@@ -39,9 +39,11 @@ func reachedBy(pv *corev1.PersistentVolume, nodes []*corev1.Node) []string {
 
 // reachable: some node reaches the volume.
 func (w *world) reachable(pv *corev1.PersistentVolume) Truth {
-	nodes, known := w.nodes()
-	_, found := first(nodes, known, func(n *corev1.Node) bool { return reaches(pv, n) })
-	return found
+	return once(w, "some node reaches "+pv.Name, func() Truth {
+		nodes, known := w.nodes()
+		_, found := first(nodes, known, func(n *corev1.Node) bool { return reaches(pv, n) })
+		return found
+	})
 }
 
 // requirement is one key of a volume's nodeAffinity with the values that it allows.

@@ -9,61 +9,76 @@ import (
 // index finds the objects of one kind without walking all. It is made when first asked after an object was added: a Snapshot
 // of ten thousand claims is asked about each of them.
 type index struct {
-	all        []Object // sorted by namespace and name, as every list below
-	by         map[indexKey][]Object
-	namespaces int // with an object; 1 for a kind without namespaces
+	all []Object                       // sorted by namespace and name, as every list below
+	by  map[string]map[string][]Object // by a field, then its value; made when first asked for
 }
-
-type indexKey struct{ field, value string }
 
 // indexed are the field selectors that narrow most.
 var indexed = map[string]bool{"metadata.name": true, "spec.nodeName": true, "involvedObject.name": true}
 
+const inNamespace = "metadata.namespace"
+
+// index gives the index of a kind; the lock is the caller's.
 func (s *Snapshot) index(gk schema.GroupKind) *index {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if ix := s.indices[gk]; ix != nil {
 		return ix
-	}
-	ix := &index{all: s.All(gk), by: map[indexKey][]Object{}}
-	for _, o := range ix.all {
-		put := func(field, value string) {
-			key := indexKey{field, value}
-			ix.by[key] = append(ix.by[key], o)
-		}
-		put("namespace", o.GetNamespace())
-		for field, value := range fieldsOf(o) {
-			if indexed[field] {
-				put(field, value)
-			}
-		}
-	}
-	for key := range ix.by {
-		if key.field == "namespace" {
-			ix.namespaces++
-		}
 	}
 	if s.indices == nil {
 		s.indices = map[schema.GroupKind]*index{}
 	}
-	s.indices[gk] = ix
-	return ix
+	s.indices[gk] = &index{all: s.All(gk), by: map[string]map[string][]Object{}}
+	return s.indices[gk]
 }
 
-// candidates are all that a query could match, and as few others as the index can tell apart.
-func (ix *index) candidates(q Query) []Object {
-	if q.Name != "" {
-		return ix.by[indexKey{"metadata.name", q.Name}]
+// values are the objects by a field.
+func (ix *index) values(field string) map[string][]Object {
+	have, ok := ix.by[field]
+	if ok {
+		return have
+	}
+	have = map[string][]Object{}
+	for _, o := range ix.all {
+		value := ""
+		switch field { // what fieldsOf gives, without the rest
+		case "metadata.name":
+			value = o.GetName()
+		case inNamespace:
+			value = o.GetNamespace()
+		default:
+			value = fieldsOf(o)[field]
+		}
+		have[value] = append(have[value], o)
+	}
+	ix.by[field] = have
+	return have
+}
+
+// candidates are all of a kind that a query could match, and as few others as the index can tell apart.
+func (s *Snapshot) candidates(gk schema.GroupKind, q Query) []Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ix := s.index(gk)
+	if q.Name != "" && !strings.HasPrefix(q.Resource, "logexcerpts.") {
+		return ix.values("metadata.name")[q.Name]
 	}
 	for requirement := range strings.SplitSeq(q.Fields, ",") {
 		if field, value, ok := strings.Cut(requirement, "="); ok && indexed[field] {
-			return ix.by[indexKey{field, value}]
+			return ix.values(field)[value]
 		}
 	}
 	if q.Namespace != "" {
-		return ix.by[indexKey{"namespace", q.Namespace}]
+		return ix.values(inNamespace)[q.Namespace]
 	}
 	return ix.all
+}
+
+// seenIn tells whether there is an object of the kind in the namespace, and in how many namespaces there are any: in one, the
+// empty one, for a kind without namespaces.
+func (s *Snapshot) seenIn(gk schema.GroupKind, namespace string) (here bool, cluster bool, namespaces int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by := s.index(gk).values(inNamespace)
+	return len(by[namespace]) > 0, len(by[""]) > 0, len(by)
 }
 
 // asked finds among what was read, or among gaps, the queries that matter for one: its own, the lists of its resource, and logs.

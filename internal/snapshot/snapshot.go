@@ -218,7 +218,7 @@ func (s *Snapshot) Select(q Query) []Object {
 	var out []Object
 	matches := q.matcher()
 	for _, gk := range s.groupKindsOf(q.Resource) {
-		for _, o := range s.index(gk).candidates(q) {
+		for _, o := range s.candidates(gk, q) {
 			if matches(o) {
 				out = append(out, o)
 			}
@@ -280,8 +280,7 @@ func (s *Snapshot) Covers(q Query) bool {
 		return false
 	}
 	for _, gk := range s.groupKindsOf(q.Resource) {
-		ix := s.index(gk)
-		if len(ix.by[indexKey{"namespace", q.Namespace}]) > 0 || ix.namespaces > 1 || len(ix.by[indexKey{"namespace", ""}]) > 0 {
+		if here, cluster, namespaces := s.seenIn(gk, q.Namespace); here || cluster || namespaces > 1 {
 			return true
 		}
 	}

@@ -367,6 +367,7 @@ func (a *answer) finish() {
 		}
 		f.Why = clean(f.Why)
 	}
+	a.Used = sortedQueries(a.used)
 	a.writeGaps()
 	if len(a.Findings) > 0 && rank(a.Findings[0]) == a.Verdict.Rank() {
 		f := a.Findings[0]
@@ -381,7 +382,6 @@ func (a *answer) finish() {
 		}
 	}
 	a.Summary = clean(a.summary())
-	a.Used = sortedQueries(a.used)
 }
 
 // writeGaps says of what could not be read and matters why, and how to make it readable.
@@ -399,7 +399,7 @@ func (a *answer) writeGaps() {
 			a.Gaps = append(a.Gaps, out)
 		}
 	}
-	for _, q := range sortedQueries(a.used) {
+	for _, q := range a.Used {
 		if q.Resource == inReports.Resource && q.Name != "" {
 			a.Gaps = append(a.Gaps, a.untold(q.Name)...)
 		}

@@ -29,7 +29,11 @@ func (sc *scan) groups(items []Diagnosis) []Group {
 		byObject := map[Object][]*Diagnosis{}
 		for _, d := range same {
 			o, wide := d.commons()
-			if len(narrow) > fewObjects && narrow[o] < 2 { // one node of many: what they share is the driver
+			enough := 2
+			if slices.Contains(onNodeHops, d.Hop) && wide != (Object{}) { // on many nodes it is the driver's fault
+				enough = len(same)/2 + 1
+			}
+			if len(narrow) > fewObjects && narrow[o] < enough {
 				o = wide
 			}
 			byObject[o] = append(byObject[o], d)

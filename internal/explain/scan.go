@@ -4,6 +4,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -128,7 +129,7 @@ func (sc *scan) refused(events []*corev1.Event) []Target {
 	var out []Target
 	for _, e := range events {
 		namespace := e.InvolvedObject.Namespace
-		if e.Type != corev1.EventTypeWarning || namespace == "" {
+		if e.Type != corev1.EventTypeWarning || namespace == "" || !strings.Contains(e.Message, "laim") { // cheap, for there are many
 			continue
 		}
 		m := claimNamed.FindStringSubmatch(e.Message)

@@ -142,9 +142,27 @@ func TestScanGroups(t *testing.T) {
 	}
 }
 
-// TestScanByNode: few nodes are named, of many the driver.
+// TestScanByNode: a node that explains its volumes is named; of many nodes the driver is.
 func TestScanByNode(t *testing.T) {
 	s := newScene(t)
+	answer := func(i int) Diagnosis {
+		return Diagnosis{Target: Target{"PersistentVolumeClaim", "shop", fmt.Sprint("data-", i)}, Verdict: VerdictStuck, Hop: HopStage, Cause: &Named{ID: "stage/tool-missing"}, Findings: []Finding{{}},
+			Chains: []Chain{{Driver: sceneDriver, Node: fmt.Sprintf("node-%d", i%10), Hops: []Hop{{Hop: HopStage, Status: StatusStuck}}}}}
+	}
+	var all []Diagnosis
+	for i := range 40 {
+		all = append(all, answer(i))
+	}
+	sc := &scan{world: newWorld(s.Snapshot, Options{})}
+	if g := sc.groups(all); len(g) != 1 || *g[0].Object != (Object{Kind: "CSIDriver", Name: sceneDriver}) {
+		t.Errorf("%+v", g)
+	}
+	for i := range all[:30] {
+		all[i].Chains[0].Node = "node-x"
+	}
+	if g := sc.groups(all); len(g) != 2 || *g[0].Object != (Object{Kind: "Node", Name: "node-x"}) || g[0].Count != 30 || g[0].Command != "kubectl csidoctor node node-x" {
+		t.Errorf("%+v", g)
+	}
 	s.many(10, waits)
 	for _, o := range s.All(snapshot.ResourceOf("persistentvolumes").Group) {
 		pv := o.(*corev1.PersistentVolume)

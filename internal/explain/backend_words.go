@@ -10,7 +10,7 @@ const (
 	// machineGone: a machine is not found: the noun stands close before, so that it is not the volume that is missing.
 	machineGone = `\b(instance|node|server|droplet|linode|vm|virtual ?machine|host|machine|worker)s?\b(\W+\S+){0,2}?\W+(was not found|wasn't found|not found|does not exist|doesn't exist|could not be found|notFound|no longer exists)|` +
 		`(could not|cannot|can't|failed to|unable to|couldn't) (find|get|locate) (the )?(instance|node|server|droplet|linode|vm|virtual ?machine|host)\b|` +
-		`InvalidInstanceID|ResourceNotFound.{0,120}/virtualMachine|/instances/[^ ']+' was not found|unknown node|invalid node ?id|no such (instance|node|server)|csinode\.storage\.k8s\.io "[^"]*" not found|has no NodeID annotation`
+		`InvalidInstanceID|ResourceNotFound.{0,120}/virtualMachine|/instances/[^ ']+' was not found|\b(host|initiator)s? for (the )?(node|host|machine)\b.{0,300}\bnot (found|defined|registered|configured)|unknown node|invalid node ?id|no such (instance|node|server)|csinode\.storage\.k8s\.io "[^"]*" not found|has no NodeID annotation`
 
 	tooManyCalls = `rateLimitExceeded|rate limit|RequestLimitExceeded|Throttl|TooManyRequests|too many requests|\b429\b|quota exceeded for quota metric|SNAT|exceeded the rate`
 

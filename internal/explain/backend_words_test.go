@@ -84,6 +84,7 @@ func TestAttachWords(t *testing.T) {
 		{"attach/volume-not-found", `rpc error: code = NotFound desc = [ControllerPublishVolume] Volume 303c1f2f not found`},
 		{"attach/volume-not-found", `rpc error: code = NotFound desc = volume "18835113" does not exist`},
 
+		{"attach/node-unknown", `rpc error: code = NotFound desc = Host for node: nvme_nqn: , fc_wwns : [''], iscsi_iqn : iqn.1994-05.com.redhat:ca8c  was not found, ensure all host ports are configured on storage`},
 		{"attach/node-unknown", `rpc error: code = NotFound desc = [ControllerPublishVolume] Instance 5a1f not found`},
 		{"attach/node-unknown", `rpc error: code = Internal desc = Could not attach volume "vol-1" to node "i-1": InvalidInstanceID.NotFound: The instance ID 'i-1' does not exist`},
 		{"attach/node-unknown", `rpc error: code = Internal desc = failed to find VirtualMachine for node:"wk-07". Error: node wasn't found`},

@@ -253,9 +253,11 @@ func pvClaimed(v *View) (Finding, Truth) {
 	return f, Yes
 }
 
-// usedUp: several volumes would do, nobody means one of them, and all are bound: there is none for this claim.
+// usedUp: several volumes would do, or a free one but for one thing, nobody means one of them, and those that fit are bound: there
+// is none for this claim.
 func (c candidates) usedUp(v *View) bool {
-	return len(c.claimed) > 1 && v.Claim.Spec.VolumeName == "" && !c.selected && !slices.ContainsFunc(c.claimed, func(pv *corev1.PersistentVolume) bool { return pv.Status.Phase != corev1.VolumeBound })
+	several := len(c.claimed) > 1 || len(c.claimed) == 1 && len(c.near) > 0 && len(c.near[0].why) == 1
+	return several && v.Claim.Spec.VolumeName == "" && !c.selected && !slices.ContainsFunc(c.claimed, func(pv *corev1.PersistentVolume) bool { return pv.Status.Phase != corev1.VolumeBound })
 }
 
 func noMatchingPV(v *View) (Finding, Truth) {
@@ -284,7 +286,7 @@ func noMatchingPV(v *View) (Finding, Truth) {
 	switch {
 	case v.Claim.Spec.VolumeName != "":
 		f.Why = fmt.Sprintf("The claim names volume %s, and cannot be bound to it: %s.", v.Claim.Spec.VolumeName, c.first())
-	case c.usedUp(v):
+	case c.usedUp(v) && len(c.claimed) > 1:
 		f.Why = fmt.Sprintf("The claim waits for a hand-made volume that fits (%s), and all %d belong to other claims: %s.", v.asks(), len(c.claimed), volumeNames(c.claimed))
 	case len(c.near) > 0 && v.at(HopProvision):
 		f.Why = fmt.Sprintf("The claim has a selector, which volume %s matches, and was given class %s, whose provisioner does not know selectors: %s.", c.near[0].pv.Name, v.className(), c.first())

@@ -127,7 +127,7 @@ func ask(t testing.TB, full *snapshot.Snapshot, hidden func(snapshot.Query) bool
 		if len(wanted) == 0 {
 			return
 		}
-		if round == 5 {
+		if round == 6 {
 			if slices.ContainsFunc(wanted, func(q snapshot.Query) bool { return q.Resource != "logexcerpts.csidoctor.dev" }) { // a bonus, asked for last
 				t.Errorf("still wanted after %d rounds: %v", round, wanted)
 			}

@@ -50,6 +50,7 @@ var (
 	attacherSidecar    = sidecarKind{"csi-attacher", func(d string) string { return sanitized("external-attacher-leader-" + d) }}
 	resizerSidecar     = sidecarKind{"csi-resizer", func(d string) string { return sanitized("external-resizer-" + d) }}
 	snapshotterSidecar = sidecarKind{"csi-snapshotter", func(d string) string { return sanitized("external-snapshotter-leader-" + d) }}
+	sidecars           = []sidecarKind{provisionerSidecar, attacherSidecar, resizerSidecar, snapshotterSidecar}
 )
 
 // sidecar is what can be seen of one controller sidecar of the driver.
@@ -128,6 +129,12 @@ func (v *View) judged(kind sidecarKind) sidecar {
 			s.Works = Unknown
 			return s
 		}
+		if why, ev := driverDown(p); why != "" { // it asks the driver beside it, which does not answer
+			if s.Pod == nil {
+				s.Pod, s.Why, s.Evidence = p, why, append(s.Evidence, ev)
+			}
+			continue
+		}
 		s.Pod, s.Works, s.Proof, s.Why = p, Yes, Likely, fmt.Sprintf("%s runs in pod %s/%s", kind.Name, p.Namespace, p.Name)
 		return s
 	}
@@ -140,6 +147,21 @@ func (v *View) judged(kind sidecarKind) sidecar {
 		v.sidecarDown(&s)
 	}
 	return s
+}
+
+// driverDown tells why no container of a controller pod that is not a sidecar works; empty: one does.
+func driverDown(p *corev1.Pod) (why string, ev Evidence) {
+	for _, c := range p.Spec.Containers {
+		if slices.ContainsFunc(sidecars, func(k sidecarKind) bool { return sidecarContainer([]corev1.Container{c}, k) != nil }) || strings.Contains(c.Name, "liveness") {
+			continue
+		}
+		works, w, e := containerWorks(p, c.Name)
+		if works {
+			return "", Evidence{}
+		}
+		why, ev = w, e
+	}
+	return why, ev
 }
 
 // sidecarDown adds why a sidecar that does not work does not: its container's state, or the Deployment or StatefulSet that

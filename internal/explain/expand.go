@@ -190,6 +190,7 @@ func (v *View) lagging() *nodeFacts {
 type mountedDevice struct {
 	Mount  mountinfo.Mount
 	Device *nodereport.Device
+	Below  *nodereport.Device // of an encrypted one, which does not grow by itself: the device that it is on; else the same
 }
 
 // smaller is the mounted device whose filesystem does not use all of it, nor what the claim was promised.
@@ -200,9 +201,13 @@ func (n *nodeFacts) smaller(v *View) *mountedDevice {
 		if d == nil || d.Signature == nil || d.Signature.Bytes == 0 || d.Signature.Error != "" || !slices.Contains([]string{"ext2", "ext3", "ext4", "xfs"}, d.Signature.Type) {
 			continue
 		}
-		slack := max(int64(lag), d.Bytes/50)
-		if d.Signature.Bytes+slack < d.Bytes && d.Signature.Bytes+slack < has.Value() {
-			return &mountedDevice{m, d}
+		below := d
+		if disk := n.named(d.Slaves); d.Kind == "dm-crypt" && disk != nil {
+			below = disk
+		}
+		slack := max(int64(lag), below.Bytes/50)
+		if d.Signature.Bytes+slack < below.Bytes && d.Signature.Bytes+slack < has.Value() {
+			return &mountedDevice{m, d, below}
 		}
 	}
 	return nil

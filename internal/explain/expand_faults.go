@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/csidoctor/csidoctor/internal/nodereport"
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
@@ -409,17 +410,33 @@ func filesystemSmaller(v *View) (Finding, Truth) {
 	size := func(bytes int64) string { return resource.NewQuantity(bytes>>20<<20, resource.BinarySI).String() }
 	f := Finding{Status: StatusDegraded, Confidence: Certain,
 		Why: fmt.Sprintf("Claim %s/%s has %s, and on node %s its device %s has %s; the %s filesystem on it has only %s. Pod %s runs out of space at that.",
-			v.Namespace, v.ClaimName, has.String(), n.node, describe(d.Device), size(d.Device.Bytes), d.Device.Signature.Type, size(d.Device.Signature.Bytes), v.say("POD")),
+			v.Namespace, v.ClaimName, has.String(), n.node, describe(d.Below), size(d.Below.Bytes), d.Device.Signature.Type, size(d.Device.Signature.Bytes), v.say("POD")),
 		Evidence: []Evidence{fact(v.claimObject(), "status.capacity.storage", has.String(), time.Time{}), n.seenMount(d.Mount),
 			n.seen("devices["+d.Device.Name+"]", fmt.Sprintf("%s, %d bytes, filesystem %s of %d bytes", describe(d.Device), d.Device.Bytes, d.Device.Signature.Type, d.Device.Signature.Bytes))}}
 	grow := onNode(n.node, "grow the mounted filesystem to its device (this is safe while it is mounted)", "resize2fs", "/dev/"+d.Device.Name)
 	if d.Device.Signature.Type == "xfs" {
 		grow = onNode(n.node, "grow the mounted filesystem to its device (this is safe while it is mounted)", "xfs_growfs", d.Mount.Mountpoint)
 	}
-	grow.Danger, grow.Unless = DangerDisruptive, "the step before shows the device larger than its filesystem, and the kernel log has no error of it"
+	if d.Below != d.Device {
+		f.Evidence = append(f.Evidence, n.seen("devices["+d.Below.Name+"]", fmt.Sprintf("%s, %d bytes", describe(d.Below), d.Below.Bytes)))
+	}
+	grow.Danger, grow.Unless = DangerDisruptive, "the first step shows the device larger than its filesystem, and the kernel log has no error of it"
 	f.Fix = []Step{onNode(n.node, "compare the size of the device with the filesystem's", "lsblk", "-b", "-o", "NAME,MAJ:MIN,SIZE,FSTYPE,FSSIZE,MOUNTPOINTS"), grow,
 		say("Or ask for a little more in the claim, where the class allows it: the kubelet then grows the filesystem to the whole device.")}
+	if mapped := mapperName(d.Device); d.Below != d.Device && mapped != "" {
+		f.Fix = slices.Insert(f.Fix, 1, onNode(n.node, "grow the encryption to its device first (this is safe while it is in use)", "cryptsetup", "resize", mapped))
+	}
 	return f, Yes
+}
+
+// mapperName is what the device mapper calls a device; empty: the report has no link that tells.
+func mapperName(d *nodereport.Device) string {
+	for _, l := range d.Links {
+		if name, ok := strings.CutPrefix(l, "/dev/mapper/"); ok {
+			return name
+		}
+	}
+	return ""
 }
 
 func expandInProgress(v *View) (Finding, Truth) {

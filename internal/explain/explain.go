@@ -218,11 +218,11 @@ func (a *answer) examine(v *View) {
 	a.Chains = append(a.Chains, c)
 }
 
-// kubeletUnheard: the events of the pod could not be read, and nobody has looked at its node.
+// kubeletUnheard: the events of the pod could not be read, and nobody could look at its node's mounts.
 func (v *View) kubeletUnheard() bool {
 	events, known := v.podEvents()
-	r, _ := v.report(v.Node)
-	return known == Unknown && len(events) == 0 && r == nil
+	n, _ := v.probed(v.Node)
+	return known == Unknown && len(events) == 0 && (n == nil || len(n.table) == 0)
 }
 
 // otherPlace is the chain of what is at fault elsewhere and holds this one up: the volume's way off another node, or the snapshot

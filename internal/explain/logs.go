@@ -104,6 +104,21 @@ func (v *View) sidecarError(kind sidecarKind) *trouble {
 	return t
 }
 
+// pluginError is what the driver's pod on a node logged last of the view's volume, in these words, and failed with.
+func (v *View) pluginError(node string, words *regexp.Regexp) *trouble {
+	var t *trouble
+	v.ahead(func() {
+		for _, p := range v.plugin(node).Pods {
+			for _, l := range slices.Backward(v.logged(p)) {
+				if t == nil && fails.MatchString(l.Text) && words.MatchString(l.Text) && v.taken.Sub(l.At) <= recent {
+					t = &trouble{Since: l.At, At: l.At, Count: 1, Text: l.words(), Source: l.Container, Evidence: l.evidence(p)}
+				}
+			}
+		}
+	})
+	return t
+}
+
 // orLogged is the error in force, else what the sidecar's log tells where the hop is stuck for its age alone.
 func (v *View) orLogged(t *trouble, hop HopName, kind sidecarKind) *trouble {
 	if t != nil || v.hop(hop).Status != StatusStuck {

@@ -118,6 +118,9 @@ func (v *View) startTrouble() *trouble {
 			t.Evidence = fact(ref(v.Pod), field+".state.waiting", w.Reason+": "+w.Message, time.Time{})
 		case ended != nil && ended.ExitCode != 0:
 			t.Text, t.At = ended.Message, ended.FinishedAt.Time
+			if s.State.Running == nil { // the first one ended too, and no restart counts that
+				t.Count = int(s.RestartCount) + 1
+			}
 			t.Evidence = fact(ref(v.Pod), field+".lastState.terminated", strings.TrimSpace(fmt.Sprintf("%s, exit code %d: %s", ended.Reason, ended.ExitCode, ended.Message)), ended.FinishedAt.Time)
 		default:
 			continue
@@ -261,6 +264,9 @@ func (v *View) blamed() (*blame, Truth) {
 	b := &blame{Cause: v.tells(t), Trouble: t, Facts: n, Evidence: []Evidence{t.Evidence}}
 	if slow := b.Cause == "stage/operation-pending" || b.Cause == "stage/timeout"; slow {
 		v.firstReason(b)
+		if slow := b.Cause == "stage/operation-pending" || b.Cause == "stage/timeout"; slow && !v.at(HopStart) && v.helperOf() != nil {
+			b.Cause = "publish/helper-pod-not-running"
+		}
 	}
 	b.Confidence = sure(b.Cause, b.Trouble.Text)
 	if known == Unknown && (b.Cause == "" || vague[b.Cause] || deadStaging.in(telling(t.Text))) {

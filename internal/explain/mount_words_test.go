@@ -61,6 +61,8 @@ func TestMountWords(t *testing.T) {
 		{"stage/server-unreachable", `MountVolume.MountDevice failed for volume "csi-b4786769" : rpc error: code = Internal desc = iscsi: error logging in target: exit status 15`},
 		{"stage/server-unreachable", `MountVolume.SetUp failed for volume "efs-pv" : rpc error: code = Internal desc = Could not mount "fs-03:/" at "/p": mount failed: exit status 1 Output: Failed to resolve "fs-03.efs.us-east-1.amazonaws.com" - check that your file system ID is correct.`},
 		{"stage/timeout", `MountVolume.MountDevice failed for volume "pv" : rpc error: code = DeadlineExceeded desc = context deadline exceeded`},
+		{"stage/tool-missing", `MountVolume.SetUp failed for volume "pv" : rpc error: code = Internal desc = Error fuseMount command: weed args: [mount -dir=/t] error: fork/exec /usr/bin/weed: no such file or directory`},
+		{"stage/device-missing", `MountVolume.MountDevice failed for volume "pv" : rpc error: code = Internal desc = VolumeDeviceNotFound`},
 		{"stage/tool-missing", `MountVolume.MountDevice failed for volume "pv" : rpc error: code = Internal desc = exec: "mkfs.xfs": executable file not found in $PATH`},
 		{"stage/wrong-device", `MountVolume.MountDevice failed for volume "pvc-47" : rpc error: code = Internal desc = rpc error: code = Internal desc = failed to stage volume: multipath device 'dm-76' serial check failed`},
 		{"stage/wrong-device", `MountVolume.MountDevice failed for volume "pv" : rpc error: code = Internal desc = Failed to find device path /dev/xvdba. refusing to mount /dev/nvme1n1 because it claims to be vol0a but should be vol0b`},

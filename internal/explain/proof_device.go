@@ -242,22 +242,27 @@ func proveDuplicate(v *View, n *nodeFacts, t *trouble) *blame {
 	if !v.failing() || d == nil {
 		return nil
 	}
+	uuid := ""
 	line := v.kernelOn(n, d, duplicateUUID)
-	if line == nil {
+	switch {
+	case line != nil:
+		uuid = anyUUID.FindString(line.Message)
+	case t == nil || !vagueMount.in(t.Text) || d.Signature == nil || d.Signature.Type != "xfs" || len(n.table.Of(d.MajorMinor)) > 0:
 		return nil
 	}
-	uuid := anyUUID.FindString(line.Message)
 	if uuid == "" && d.Signature != nil {
 		uuid = d.Signature.UUID
 	}
-	b := &blame{Cause: "stage/duplicate-uuid", Confidence: Certain, Evidence: []Evidence{n.seenLine(line), n.seenDevice(d)},
+	twin := n.mountedTwin(d, uuid)
+	if line == nil && twin == nil {
+		return nil
+	}
+	b := &blame{Cause: "stage/duplicate-uuid", Confidence: Certain, Evidence: []Evidence{n.seenDevice(d)},
 		Why: fmt.Sprintf("On node %s the filesystem on %s, the device of volume %s, has the UUID %s, and another with that UUID is mounted", n.node, describe(d), v.volumeName(), uuid)}
-	for i := range n.Devices {
-		o := &n.Devices[i]
-		mounts := n.table.Of(o.MajorMinor)
-		if o == d || o.Signature == nil || o.Signature.UUID != uuid || len(mounts) == 0 {
-			continue
-		}
+	if line != nil {
+		b.Evidence = append([]Evidence{n.seenLine(line)}, b.Evidence...)
+	}
+	if o := twin; o != nil {
 		b.Why += fmt.Sprintf(" from %s", describe(o))
 		b.Evidence = append(b.Evidence, n.seenDevice(o))
 		for _, vol := range n.others {
@@ -267,13 +272,23 @@ func proveDuplicate(v *View, n *nodeFacts, t *trouble) *blame {
 				}
 			}
 		}
-		break
 	}
 	b.Why += ". XFS refuses two with the same UUID: the one is a clone or a restored snapshot of the other."
 	return b
 }
 
-var unsupported = phrase(`unknown (incompatible|incompat|ro-compat|required|log incompat\w*) features?|couldn't mount because of unsupported optional features|cannot be safely mounted by this kernel|unsupported (feature|version|block ?size|sector)|not supported by this kernel|has unsupported|unrecognized feature|unknown (or )?unsupported|bad block size|File system with blocksize \d+ bytes\. Only pagesize|incompatible features|cannot mount because of unsupported`)
+// mountedTwin is another device of the node with a filesystem of the same UUID that is mounted.
+func (n *nodeFacts) mountedTwin(d *nodereport.Device, uuid string) *nodereport.Device {
+	for i := range n.Devices {
+		o := &n.Devices[i]
+		if o != d && uuid != "" && o.Signature != nil && o.Signature.UUID == uuid && len(n.table.Of(o.MajorMinor)) > 0 {
+			return o
+		}
+	}
+	return nil
+}
+
+var unsupported = phrase(`unknown (incompatible|incompat|ro-compat|required|log incompat\w*) features?|couldn't mount (\w+ )?because of unsupported|cannot be safely mounted by this kernel|unsupported (feature|version|block ?size|sector)|not supported by this kernel|has unsupported|unrecognized feature|unknown (or )?unsupported|bad block size|File system with blocksize \d+ bytes\. Only pagesize|incompatible features|cannot mount because of unsupported`)
 
 var badOption = phrase(`(unrecognized|unknown|unsupported|invalid|bad) mount option|unknown parameter|bad value for|mount option .{0,60}(not supported|incompatible|requires)|option .{0,40}requires`)
 
@@ -384,7 +399,7 @@ func proveReadOnlyDevice(v *View, n *nodeFacts, t *trouble) *blame {
 	return b
 }
 
-var corruptWords = phrase(`corrupt|bad (geometry|magic|superblock|inode|header|CRC)|structure needs cleaning|invalid (journal|superblock|checksum)|checksum (error|mismatch|invalid|verify)|error loading journal|error (count|-117|-74|117)|log mount/recovery failed|log mount failed|failed to recover|metadata|unmount and run xfs_repair|can't find ext4 filesystem|group descriptors corrupted|open_ctree failed|no journal found|mounting with errors|EXT[234]-fs error`)
+var corruptWords = phrase(`corrupt|bad (geometry|magic|superblock|inode|header|CRC)|structure needs cleaning|invalid (journal|superblock|checksum)|checksum (error|mismatch|invalid|verify)|error loading journal|recovery failed|error (count|-117|-74|117)|log mount/recovery failed|log mount failed|failed to recover|metadata|unmount and run xfs_repair|can't find ext4 filesystem|group descriptors corrupted|open_ctree failed|no journal found|mounting with errors|EXT[234]-fs error`)
 
 // proveCorrupt: the filesystem is damaged.
 func proveCorrupt(v *View, n *nodeFacts, t *trouble) *blame {
@@ -393,7 +408,8 @@ func proveCorrupt(v *View, n *nodeFacts, t *trouble) *blame {
 		return nil
 	}
 	cause := v.mountTells(t.Text)
-	if cause != "stage/filesystem-corrupt" && cause != "" && !vagueMount.in(t.Text) {
+	readable := cause == "stage/device-unreadable" && d.Signature != nil && d.Signature.Type != "" && !unread(d.Signature) // mount(8) says so of a log too
+	if cause != "stage/filesystem-corrupt" && cause != "" && !readable && !vagueMount.in(t.Text) {
 		return nil
 	}
 	line := v.kernelOn(n, d, corruptWords)

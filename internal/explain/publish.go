@@ -265,8 +265,10 @@ func helperPod(v *View) (Finding, Truth) {
 	case b.Proven || v.at(HopStart):
 		return Finding{}, No
 	case b.Cause == "publish/helper-pod-not-running":
-		helper = v.helper(b.Trouble.Text)
-	case b.Cause == "stage/timeout" || b.Cause == "stage/operation-pending" || b.Cause == "":
+		if helper = v.helper(b.Trouble.Text); helper == nil {
+			helper = v.helperOf()
+		}
+	case b.Cause == "":
 		if helper = v.helperOf(); helper == nil {
 			return Finding{}, No
 		}

@@ -237,7 +237,7 @@ func nodeInfoFailing(v *View) (Finding, Truth) {
 	}
 	d := socketOf(r, v.Driver)
 	text := ""
-	if d != nil && d.Node != nil {
+	if d != nil && d.Node != nil && (d.Socket == nil || d.Socket.State == "ok") { // a dead socket answers no question
 		text = d.Node.Error
 	}
 	for _, l := range r.KubeletLog {

@@ -68,7 +68,8 @@ func wrongDevice(v *View, n *nodeFacts) *blame {
 	own := n.ownDevice()
 	for _, m := range n.mountsOf() {
 		d := n.device(m)
-		if d == nil || n.inStack(d) || own != nil && !n.foreign(d, own) {
+		misled := d != nil && own != nil && slices.Contains(n.linked, d) && n.foreignLink(d, own)
+		if d == nil || !misled && (n.inStack(d) || own != nil && !n.foreign(d, own)) {
 			continue
 		}
 		other := v.otherVolumeOn(n, d, m)

@@ -105,6 +105,7 @@ func logged(node, field string, l *nodereport.LogLine) Evidence {
 var (
 	volDataWords  = regexp.MustCompile(`(?i)failed to (load|open|parse|read) volume data|vol_data\.json|loadVolumeData`)
 	tearDownWords = regexp.MustCompile(`UnmountVolume\.TearDown failed|UnmapVolume\.UnmapPodDevice failed|UnmapVolume\.UnmapBlockVolume failed|Unmounter\.TearDownAt failed|error cleaning subPath mounts|orphaned pod .* found`)
+	unmountWords  = regexp.MustCompile(`(?i)unpublish|un?mount`)
 	targetBusy    = regexp.MustCompile(`(?i)target is busy|device or resource busy|device is busy|\bEBUSY\b`)
 )
 
@@ -367,6 +368,10 @@ func unpublishDriverError(v *View) (Finding, Truth) {
 			}
 			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s has ended on node %s and should be gone since %s, and its volume %s is not let go. Why stands in the log of that node's kubelet only.", o.Pod.Namespace, o.Pod.Name, o.Node, ago(o.Past), v.volumeName()))
 			f.Rest, f.Confidence, f.Fix = true, Possible, fix
+			if said := v.pluginError(o.Node, unmountWords); said != nil {
+				f.Confidence, f.Evidence = Likely, append(f.Evidence, said.Evidence)
+				f.Why = strings.Replace(f.Why, "Why stands in the log of that node's kubelet only.", "The driver's log says: "+plainWords(said.Text), 1)
+			}
 			return f, Yes
 		}
 		line := kubeletSays(r, tearDownWords, string(o.Pod.UID))

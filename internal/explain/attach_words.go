@@ -11,7 +11,7 @@ var attachWords = []signature{
 	sig("attach/rbac", `cannot (get|list|watch|update|patch|create) resource "(volumeattachments|persistentvolumes|csinodes|nodes|secrets)\b`), // of others the driver speaks: its backend is a cluster too
 	sig("attach/pv-deleting", `PersistentVolume "[^"]*" is marked for deletion`),
 	sig("attach/throttled", tooManyCalls+`|ControllerPublish not permitted on node .* due to backoff condition`),
-	sig("attach/limit-reached", `AttachmentLimitExceeded|maximum number of (data )?disks|max(imum)? (number|amount) of (attached )?(volumes|disks|block)|max(imum)? volumes|too many (volumes|disks|attachments)|(volume|disk|attach\w*|slot|device|instance) ?limit|reach\w* (its|their|the) limit|limit.{0,40}(volumes|disks|attachments)|(volumes|disks|attachments).{0,40}limit|no (more )?(available|free) (slot|device|lun|port|pci)|(missing|add a) SCSI controller|number of SCSI controller|cannot attach more|No available device|code = ResourceExhausted`),
+	sig("attach/limit-reached", `AttachmentLimitExceeded|maximum number of (data )?disks|max(imum)? (number|amount) of (attached )?(volumes|disks|block)|max(imum)? volumes|too many (volumes|disks|attachments)|(volume|disk|attach\w*|slot|device|instance) ?limit|reach\w* (its|their|the) limit|limit.{0,40}(volumes|disks|attachments)|(volumes|disks|attachments).{0,40}limit|no (more )?(available|free) (slot|device|lun|port|pci)|(missing|add a) SCSI controller|number of SCSI controller|cannot attach more|(can|may) only attach \W?\d+|No available device|code = ResourceExhausted`),
 	sig("attach/wrong-zone", `ZoneMismatch|different (availability )?(zone|region|location|datacenter)|same (availability[ _-]?)?(zone|region|location|datacenter)\b|zone of the (disk|volume|instance)|(zone|region|location) (does not|doesn't|do not) match|availability zone .* (mismatch|conflict)|cannot be attached.{0,60} zone`),
 	sig("attach/volume-not-found", `InvalidVolume\.NotFound|ResourceNotFound.{0,120}/disks/`),
 	sig("attach/node-unknown", machineGone),
@@ -21,6 +21,7 @@ var attachWords = []signature{
 	sig("attach/backend-busy", busyNow+`|AttachDiskWhileBeingDetached|last detach operation failed|status must be .{0,60}(available|in-use)|not ready for workloads`),
 	sig("attach/held-outside", `VolumeInUse|RESOURCE_IN_USE_BY_ANOTHER_RESOURCE|(already|still) (being )?(used|in use) by|(already|still) (attached|published|mounted|mapped|exported|exposed) (to|on|at)|(attached|published|mapped|exported|exposed) (to|on|at) (an?other|a different|the wrong|some other) (instance|node|server|vm|droplet|linode|host|machine)|is attached to (node|instance|server|vm|droplet|linode|host)|attached to a server|in use by (an?other|a different|vm|instance|node|server)|status '?"?in-use|DiskInUse|volume is in use|resource '?volume'? is in use|multi-?attach|exclusive (lock|access)|claimed by (an?other|node)|already has (an?other|other|a different) (client|host|initiator|node|server|consumer)s?\b`),
 	sig("attach/permission", denied+`|failed to load secret`),
+	sig("attach/volume-not-found", `code = NotFound\b`), // what the CSI specification has for a volume; of a machine drivers say so
 	sig("attach/timeout", `code = DeadlineExceeded|deadline exceeded|timed out|timeout|(with)?in (the )?(allott?ed )?time\b|expected device to be attached but was attaching`),
 }
 

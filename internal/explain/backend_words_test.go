@@ -84,6 +84,8 @@ func TestAttachWords(t *testing.T) {
 		{"attach/volume-not-found", `rpc error: code = NotFound desc = [ControllerPublishVolume] Volume 303c1f2f not found`},
 		{"attach/volume-not-found", `rpc error: code = NotFound desc = volume "18835113" does not exist`},
 
+		{"attach/limit-reached", `rpc error: code = Internal desc = QingCloud Error: Code (1400), Message (PermissionDenied, you can only attach [10] volumes to one instance at most)`},
+		{"attach/volume-not-found", `rpc error: code = NotFound desc = error in response: status code '404 Not Found', content: 'RestJsonError { details: "Entry with key 'f265d2a8' not found in the persistent store.", kind: NotFound }'`},
 		{"attach/node-unknown", `rpc error: code = NotFound desc = Host for node: nvme_nqn: , fc_wwns : [''], iscsi_iqn : iqn.1994-05.com.redhat:ca8c  was not found, ensure all host ports are configured on storage`},
 		{"attach/node-unknown", `rpc error: code = NotFound desc = [ControllerPublishVolume] Instance 5a1f not found`},
 		{"attach/node-unknown", `rpc error: code = Internal desc = Could not attach volume "vol-1" to node "i-1": InvalidInstanceID.NotFound: The instance ID 'i-1' does not exist`},

@@ -157,7 +157,7 @@ func detachAttacherNotRunning(v *View) (Finding, Truth) {
 		if e != nil && v.taken.Sub(e.Time.Time) <= attacherBackoff+time.Minute && (s.Works != No || s.Proof != Certain) {
 			return Finding{}, No // it spoke of late
 		}
-		if s.Works != No || !s.Present && v.installed() == Unknown {
+		if s.Works != No || v.installed() == Unknown {
 			return Finding{}, truth(s.Works != Yes).and(Unknown)
 		}
 		f := v.goingFinding(at, fmt.Sprintf("The attachment of volume %s to node %s is being deleted for %s, and no attacher of %s works on it: %s.", v.volumeName(), at.Spec.NodeName, ago(v.age(at.DeletionTimestamp.Time)), v.Driver, s.Why), s.Evidence...)

@@ -353,7 +353,10 @@ func (a *answer) finish() {
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(catalogued(x.Cause), catalogued(y.Cause)))
 	})
-	if len(a.Findings) > 1 { // one volume of a pod is at fault: that the others are not is no finding
+	unseen := slices.ContainsFunc(a.Chains, func(c Chain) bool {
+		return slices.ContainsFunc(c.Hops, func(h Hop) bool { return h.Status == StatusUnknown })
+	})
+	if len(a.Findings) > 1 || unseen { // one volume of a pod is at fault, or may be: that the others are not is no finding
 		a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool { return f.Cause == "start/not-the-volume" })
 	}
 	for i := range a.Findings {
@@ -373,6 +376,8 @@ func (a *answer) finish() {
 		f := a.Findings[0]
 		a.Hop, a.Cause = f.Hop, &Named{f.Cause, f.Title, f.Confidence}
 		a.Missing = false
+	} else if a.Verdict == VerdictDegraded && len(a.Gaps) > 0 {
+		a.Verdict = VerdictUndetermined // what is not well is known only with what could not be read
 	} else if a.Verdict == VerdictStuck { // the hop is known, and not the cause
 		for _, c := range a.Chains {
 			if i := slices.IndexFunc(c.Hops, func(h Hop) bool { return h.Status == StatusStuck }); i >= 0 {

@@ -264,12 +264,17 @@ func (v *View) blamed() (*blame, Truth) {
 	b := &blame{Cause: v.tells(t), Trouble: t, Facts: n, Evidence: []Evidence{t.Evidence}}
 	if slow := b.Cause == "stage/operation-pending" || b.Cause == "stage/timeout"; slow {
 		v.firstReason(b)
-		if slow := b.Cause == "stage/operation-pending" || b.Cause == "stage/timeout"; slow && !v.at(HopStart) && v.helperOf() != nil {
-			b.Cause = "publish/helper-pod-not-running"
+		if slow := b.Cause == "stage/operation-pending" || b.Cause == "stage/timeout"; slow && !v.at(HopStart) {
+			switch helper, known := v.helperOf(); {
+			case helper != nil:
+				b.Cause = "publish/helper-pod-not-running"
+			case known == Unknown:
+				return nil, Unknown
+			}
 		}
 	}
 	b.Confidence = sure(b.Cause, b.Trouble.Text)
-	if known == Unknown && (b.Cause == "" || vague[b.Cause] || deadStaging.in(telling(t.Text))) {
+	if known == Unknown && (b.Cause == "" || vague[b.Cause] || deadStaging.in(telling(t.Text)) || badSuperblock.in(t.Text) && !ioError.in(t.Text)) {
 		return nil, Unknown
 	}
 	if v.failing() && v.settled(t) == StatusWaiting && b.Cause != "" {
@@ -343,7 +348,7 @@ func (v *View) soon(b *blame) {
 }
 
 // vague are causes whose words have several reasons that the node's report tells apart.
-var vague = map[string]bool{"stage/operation-pending": true, "stage/timeout": true, "stage/read-only-device": true, "publish/permission": true}
+var vague = map[string]bool{"stage/operation-pending": true, "stage/timeout": true, "stage/read-only-device": true, "publish/permission": true, "start/read-only": true}
 
 // mountCause makes the Match of a cause that the report proves or the words tell: says is what the words mean, with the
 // names of View.say; fix what to do.

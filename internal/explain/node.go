@@ -100,6 +100,9 @@ func (a *answer) node(name string) {
 			a.gap(q)
 		}
 	}
+	if a.Verdict == VerdictUndetermined { // the node itself would tell
+		a.gap(snapshot.Query{Resource: inReports.Resource, Name: name})
+	}
 }
 
 // nodesOwn: what was found lies at a hop whose owner is on the node.

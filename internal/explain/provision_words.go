@@ -27,6 +27,7 @@ var provisionWords = []signature{
 		`name and namespace template from params|\bsecrets? (\S+ ){0,3}(is|are|was|were) (empty|missing|nil|not (found|set|provided|specified))|(empty|missing|nil) (\S+ )?secrets?\b|\bno secrets?\b|`+
 		`in secrets? (is |are |was )?(missing|empty|not found)|missing \S+ field \S+ in secrets?|(key|field|user|password|token)\S* .{0,40}not (found|set|present|provided) in (the )?secrets?`),
 	sig("provision/invalid-parameters", `capability is not reported|size .{0,80}(exceed|greater than|larger than|above|below|smaller than|less than|more than).{0,60}(limit|max|min)|code = OutOfRange\b`), // before limits of another kind
+	sig("provision/permission", `operation not permitted`), // also of a command that sets a quota
 	sig("provision/quota", `quota|\bLimitExceeded\b|\b(service|tenancy|account|subscription|project|tenant)s? limits? (\S+ ){0,2}(exceed|reach)|\b(volume|disk|snapshot|account|capacity|access ?point|storage|resource)s?.?limit.{0,40}(exceed|reach)|(Volume|Disk|IOPS|AccessPoint|Capacity|resource_|Subscription)_?Limit_?Exceeded|`+
 		`(reached|exceed(s|ed|ing)?|over) (a |the |your |its |account |approved )*(\S+ ){0,3}(limit|maximum number)|maximum number of (volumes|disks|shares|file ?systems|exports|snapshots|luns).{0,60}(exceed|reach|allowed)|too many (volumes|disks|shares|luns)`),
 	sig("provision/permission", `code = (PermissionDenied|Unauthenticated)\b|\b40[13]\b|unauthori[sz]ed|not authori[sz]ed|AuthorizationFailed|AuthFailure|does not have (authorization|permission)|Access ?Denied|permission denied|`+

@@ -266,11 +266,11 @@ func helperPod(v *View) (Finding, Truth) {
 		return Finding{}, No
 	case b.Cause == "publish/helper-pod-not-running":
 		if helper = v.helper(b.Trouble.Text); helper == nil {
-			helper = v.helperOf()
+			helper, _ = v.helperOf()
 		}
 	case b.Cause == "":
-		if helper = v.helperOf(); helper == nil {
-			return Finding{}, No
+		if helper, known = v.helperOf(); helper == nil {
+			return Finding{}, known
 		}
 	default:
 		return Finding{}, No
@@ -342,30 +342,25 @@ func (v *View) helper(text string) *corev1.Pod {
 
 // helperOf finds a pod that serves the view's volume and does not run, where the driver only says that it waits: its name, or an
 // annotation of it, has the volume's name in it. Pods without a node are looked at too.
-func (v *View) helperOf() *corev1.Pod {
+func (v *View) helperOf() (*corev1.Pod, Truth) {
 	if v.PV == nil {
-		return nil
+		return nil, min(v.pvKnown, Unknown)
 	}
-	var here, nowhere []*corev1.Pod
+	pods, known := list[*corev1.Pod](v.world, inPods, snapshot.Query{Fields: "spec.nodeName=" + v.Node})
 	v.ahead(func() {
-		here, _ = list[*corev1.Pod](v.world, inPods, snapshot.Query{Fields: "spec.nodeName=" + v.Node})
-		nowhere, _ = list[*corev1.Pod](v.world, inPods, snapshot.Query{Fields: "spec.nodeName="})
+		nowhere, _ := list[*corev1.Pod](v.world, inPods, snapshot.Query{Fields: "spec.nodeName="})
+		pods = append(pods, nowhere...)
 	})
-	for _, p := range append(here, nowhere...) {
+	return first(pods, known, func(p *corev1.Pod) bool {
 		if p.UID == v.Pod.UID || volumeOfClaim(p, v.ClaimName) != nil && p.Namespace == v.Namespace || finished(p) && p.Status.Phase == corev1.PodSucceeded {
-			continue
+			return false
 		}
 		serves := names(p.Name, v.PV.Name) || strings.Contains(p.Name, v.PV.Name)
 		for _, value := range p.Annotations {
 			serves = serves || names(value, v.Handle) && len(v.Handle) >= minIdentity
 		}
-		for _, c := range p.Spec.Containers {
-			if works, _, _ := containerWorks(p, c.Name); serves && !works {
-				return p
-			}
-		}
-	}
-	return nil
+		return serves && slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { works, _, _ := containerWorks(p, c.Name); return !works })
+	})
 }
 
 // duplicateHandle: another PV has the view's handle, and a pod on the node uses it: the kubelet takes the two for one.

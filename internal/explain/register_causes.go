@@ -95,6 +95,9 @@ func pluginPodMissing(v *View) (Finding, Truth) {
 	if _, known := v.node(node); known == Unknown && v.age(v.scheduledAt()) < normalRegister {
 		return Finding{}, Unknown // a young node gets it yet
 	}
+	if _, known := v.registered(node); known == Unknown && len(p.Sets) == 0 {
+		return Finding{}, Unknown // nothing says that one should be there, and it may be registered
+	}
 	why, ev := v.whyNone(p)
 	f := v.pluginFinding(node, fmt.Sprintf("No pod of the driver %s runs on node %s: %s.", v.Driver, node, cmp.Or(why, "its DaemonSet has made none")), ev...)
 	f.Confidence = Certain

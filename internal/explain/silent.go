@@ -195,7 +195,7 @@ func unstagedMount(v *View, n *nodeFacts) *blame {
 	}
 	staging := n.volume.Staging.Path
 	_, folder, _ := strings.Cut(staging, "/plugins/") // the kubelet's root may itself be a mount of any folder of the disk
-	if folder == "" || !strings.HasSuffix(m.Root, "/plugins/"+folder) && !strings.Contains(m.Root, "/volumeDevices/staging/") {
+	if folder == "" || !strings.Contains(m.Root, "/plugins/"+folder) && !strings.Contains(m.Root, "/volumeDevices/staging/") {
 		return nil
 	}
 	what := "an empty folder of the node's own disk"

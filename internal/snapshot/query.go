@@ -123,18 +123,22 @@ func (q Query) matcher() func(Object) bool {
 		}
 	}
 	return func(o Object) bool {
-		name := o.GetName()
-		if l, ok := o.(*LogExcerpt); ok {
-			name = l.Name
-		}
-		return (q.Namespace == "" || o.GetNamespace() == q.Namespace) && (q.Name == "" || name == q.Name) &&
+		return (q.Namespace == "" || o.GetNamespace() == q.Namespace) && (q.Name == "" || nameOf(o) == q.Name) &&
 			(byField.Empty() || byField.Matches(fieldsOf(o))) && (byLabel.Empty() || byLabel.Matches(labels.Set(o.GetLabels())))
 	}
 }
 
+// nameOf is the name by which an object is asked for: of a container's log its pod's.
+func nameOf(o Object) string {
+	if l, ok := o.(*LogExcerpt); ok {
+		return l.Name
+	}
+	return o.GetName()
+}
+
 // fieldsOf gives the fields that the API server lets a list be selected by (pkg/registry/core/{pod,event} of Kubernetes).
 func fieldsOf(o Object) fields.Set {
-	s := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
+	s := fields.Set{"metadata.name": nameOf(o), "metadata.namespace": o.GetNamespace()}
 	switch o := o.(type) {
 	case *corev1.Pod:
 		s["spec.nodeName"], s["status.phase"] = o.Spec.NodeName, string(o.Status.Phase)

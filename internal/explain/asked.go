@@ -1,7 +1,10 @@
 package explain
 
 import (
+	"cmp"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
@@ -23,12 +26,33 @@ func Report(node string) snapshot.Query {
 	return snapshot.Query{Resource: inReports.Resource, Name: node}
 }
 
-// NoteGap adds what was tried for this answer and could not be seen, unless the answer has that gap already.
-func (d *Diagnosis) NoteGap(g Gap) {
-	g.Detail, g.Remedy = clean(g.Detail), clean(g.Remedy)
-	if !slices.ContainsFunc(d.Gaps, g.sameInput) {
-		d.Gaps = append(d.Gaps, g)
+// Nodes are those whose reports the answers look at that say that something is wrong, first those to which most do.
+func (l List) Nodes() []string {
+	votes := map[string]int{}
+	for _, d := range l.Items {
+		if d.Verdict != VerdictWaiting {
+			for _, n := range d.Nodes() {
+				votes[n]++
+			}
+		}
 	}
+	out := slices.Collect(maps.Keys(votes))
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(votes[b]-votes[a], strings.Compare(a, b)) })
+	return out
+}
+
+// NoteGap adds what was tried for this answer and could not be seen, unless the answer has that gap already.
+func (d *Diagnosis) NoteGap(g Gap) { d.Gaps = noted(d.Gaps, g) }
+
+// NoteGap is the same for a list.
+func (l *List) NoteGap(g Gap) { l.Gaps = noted(l.Gaps, g) }
+
+func noted(gaps []Gap, g Gap) []Gap {
+	g.Detail, g.Remedy = clean(g.Detail), clean(g.Remedy)
+	if slices.ContainsFunc(gaps, g.sameInput) {
+		return gaps
+	}
+	return append(gaps, g)
 }
 
 // sameInput: both are about the same input, and the same object of it.

@@ -30,27 +30,33 @@ func newWorld(s *snapshot.Snapshot, o Options) *world {
 // explain answers about one target. What the facts tell is worked out once for all answers of a world; what was asked is noted
 // for each.
 func (w *world) explain(t Target) (Diagnosis, Wanted) {
+	return w.answered(t, func(a *answer) {
+		switch t.Kind {
+		case "PersistentVolumeClaim":
+			a.claim(t.Namespace, t.Name)
+		case "Pod":
+			a.pod(t.Namespace, t.Name)
+		case "Node":
+			a.node(t.Name)
+		case "PersistentVolume":
+			a.volume(t.Name)
+		case "VolumeSnapshot":
+			a.snapshot(t.Namespace, t.Name)
+		case "CSIDriver":
+			a.driver(t.Name)
+		case "VolumeAttachment":
+			a.attachment(t.Name)
+		}
+	})
+}
+
+func (w *world) answered(t Target, by func(*answer)) (Diagnosis, Wanted) {
 	own := *w
 	own.asked, own.used, own.wanted, own.unread = t, map[snapshot.Query]bool{}, map[snapshot.Query]bool{}, map[snapshot.Query]bool{}
 	a := &answer{world: &own, gaps: map[snapshot.Query]bool{}}
 	a.APIVersion, a.Kind, a.Target, a.TakenAt = APIVersion, "Diagnosis", t, w.taken.UTC()
 	a.Chains, a.Findings, a.Gaps, a.Verdict = []Chain{}, []Finding{}, []Gap{}, VerdictHealthy
-	switch t.Kind {
-	case "PersistentVolumeClaim":
-		a.claim(t.Namespace, t.Name)
-	case "Pod":
-		a.pod(t.Namespace, t.Name)
-	case "Node":
-		a.node(t.Name)
-	case "PersistentVolume":
-		a.volume(t.Name)
-	case "VolumeSnapshot":
-		a.snapshot(t.Namespace, t.Name)
-	case "CSIDriver":
-		a.driver(t.Name)
-	case "VolumeAttachment":
-		a.attachment(t.Name)
-	}
+	by(a)
 	a.finish()
 	return a.Diagnosis, sortedQueries(own.wanted)
 }

@@ -105,6 +105,18 @@ func (a *answer) node(name string) {
 	}
 }
 
+// leftovers asks about what is left on a node of volumes and pods that are gone, where its report lies in the input.
+func (a *answer) leftovers(name string) {
+	pods, podsKnown := a.podsOn(name)
+	attachments, attachmentsKnown := list[*storagev1.VolumeAttachment](a.world, inAttachments, snapshot.Query{})
+	node, known := a.world.node(name)
+	a.Missing = known == No
+	if known == Yes && podsKnown == Yes && attachmentsKnown == Yes {
+		a.stagedOn(node, attachments, pods)
+	}
+	a.orphansOn(name)
+}
+
 // nodesOwn: what was found lies at a hop whose owner is on the node.
 func (a *answer) nodesOwn() bool {
 	onNode := append(slices.Clone(onNodeHops), HopDetach)

@@ -83,6 +83,15 @@ func (sc *scan) run() {
 			sc.ask(Target{"VolumeSnapshot", s.Namespace, s.Name})
 		}
 	}
+	if sc.namespace == "" {
+		nodes, _ := sc.nodes()
+		for _, n := range nodes {
+			if r, _ := sc.report(n.Name); r != nil {
+				t := Target{Kind: "Node", Name: n.Name}
+				sc.take(t, func() (Diagnosis, Wanted) { return sc.answered(t, func(a *answer) { a.leftovers(t.Name) }) })
+			}
+		}
+	}
 	sc.judge()
 }
 
@@ -101,12 +110,17 @@ func everything[T snapshot.Object](sc *scan, in Input, namespace string, needed 
 	return all
 }
 
-// ask answers about one target, once.
+// ask answers about one target.
 func (sc *scan) ask(t Target) {
+	sc.take(t, func() (Diagnosis, Wanted) { return sc.explain(t) })
+}
+
+// take puts the answer about a target in, once.
+func (sc *scan) take(t Target, answer func() (Diagnosis, Wanted)) {
 	if _, known := sc.answers[t]; known {
 		return
 	}
-	d, wanted := sc.explain(t)
+	d, wanted := answer()
 	for _, q := range wanted {
 		sc.wanted[q] = true
 	}

@@ -183,7 +183,7 @@ func (sc *scan) more(g Group, first *Diagnosis) string {
 	case g.Count > 1 && g.Object != nil && g.Object.Kind == "CSIDriver" && (g.Hop == HopRegister || slices.Contains(driversOwn, slug)),
 		g.Count > 1 && g.Object != nil && g.Object.Kind == "Node" && slices.Contains(onNodeHops, g.Hop):
 		t = Target(*g.Object)
-	case t.Kind == "VolumeAttachment":
+	case t.Kind == "VolumeAttachment" && len(first.Chains) > 0:
 		t = Target{Kind: "Node", Name: first.Chains[0].Node}
 	}
 	words := slices.Concat([]string{"kubectl", "csidoctor"}, sc.kubectl, sc.options.Self, []string{t.Word(), t.Name})

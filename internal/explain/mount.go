@@ -274,7 +274,7 @@ func (v *View) blamed() (*blame, Truth) {
 		}
 	}
 	b.Confidence = sure(b.Cause, b.Trouble.Text)
-	if known == Unknown && (b.Cause == "" || vague[b.Cause] || deadStaging.in(telling(t.Text)) || badSuperblock.in(t.Text) && !ioError.in(t.Text)) {
+	if known == Unknown && (b.Cause == "" || vague[b.Cause] || deadStaging.in(telling(t.Text)) || b.Cause == "publish/stale-publish-mount" && deadTarget.in(t.Text) || badSuperblock.in(t.Text) && !ioError.in(t.Text)) {
 		return nil, Unknown
 	}
 	if v.failing() && v.settled(t) == StatusWaiting && b.Cause != "" {

@@ -64,6 +64,7 @@ func TestMountWords(t *testing.T) {
 		{"stage/tool-missing", `MountVolume.SetUp failed for volume "pv" : rpc error: code = Internal desc = Error fuseMount command: weed args: [mount -dir=/t] error: fork/exec /usr/bin/weed: no such file or directory`},
 		{"stage/device-missing", `MountVolume.MountDevice failed for volume "pv" : rpc error: code = Internal desc = VolumeDeviceNotFound`},
 		{"stage/read-only-device", `MountVolume.SetUp failed for volume "pv" : rpc error: code = Unknown desc = format of disk "/dev/pool/pv" failed: type:("xfs") output:(mkfs.xfs: cannot open /dev/pool/pv: Read-only file system`},
+		{"stage/host-requirement", `MountVolume.MountDevice failed for volume "pv" : rpc error: code = Internal desc = iscsiadm login failed: exit status 20`},
 		{"stage/host-requirement", `MountVolume.SetUp failed for volume "pv" : rpc error: code = Internal desc = could not perform a mount since active Weka container was not found on host`},
 		{"stage/tool-missing", `MountVolume.MountDevice failed for volume "pv" : rpc error: code = Internal desc = exec: "mkfs.xfs": executable file not found in $PATH`},
 		{"stage/wrong-device", `MountVolume.MountDevice failed for volume "pvc-47" : rpc error: code = Internal desc = rpc error: code = Internal desc = failed to stage volume: multipath device 'dm-76' serial check failed`},

@@ -323,6 +323,9 @@ var deadStats = []string{"ENOTCONN", "ESTALE", "EIO", "EHOSTDOWN", "ENODEV", "EN
 
 // describe writes a device for a human who then looks at the node.
 func describe(d *nodereport.Device) string {
+	if d.MajorMinor == "" {
+		return d.Name
+	}
 	s := d.Name + " (" + d.MajorMinor
 	if d.Serial != "" {
 		s += ", serial " + d.Serial

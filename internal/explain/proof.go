@@ -15,11 +15,11 @@ import (
 // which one explains the other. The error in force may be nil.
 var proofs = []func(*View, *nodeFacts, *trouble) *blame{
 	proveTask, proveOwnership, proveLink, proveStale, proveUnreadable, proveHolder, proveDuplicate, proveOptions, proveUnsupported, proveRefused,
-	proveReadOnlyDevice, proveMismatch, proveCorrupt, proveServer, proveHost, proveNotStaged, proveFull, provePermission,
+	proveReadOnlyDevice, proveKernelLacks, proveMismatch, proveCorrupt, proveServer, proveHost, proveNotStaged, proveFull, provePermission,
 }
 
 // subject is the device that the volume's failing call is about: the one that carries the volume's identity, or a link leads
-// to, else the only one of the report that the error names.
+// to, else the only one of the report that the error names, or that the kernel speaks of.
 func (n *nodeFacts) subject(t *trouble) *nodereport.Device {
 	if d := n.knownDevice(); d != nil || t == nil {
 		return d
@@ -34,6 +34,13 @@ func (n *nodeFacts) subject(t *trouble) *nodereport.Device {
 			return nil
 		}
 		found = d
+	}
+	if found == nil { // drivers unmap what they could not mount: the kernel's lines of it stay
+		for _, l := range n.KernelLog {
+			if l.Device != "" && names(t.Text, "/dev/"+l.Device) {
+				return &nodereport.Device{Name: l.Device}
+			}
+		}
 	}
 	return found
 }
@@ -209,6 +216,23 @@ func (v *View) servers() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+var kernelLacks = phrase(`unknown target type|module \S+ (is )?not found|request_module.{0,40}fail|unknown symbol`)
+
+// proveKernelLacks: the kernel misses a part of itself that the call needs.
+func proveKernelLacks(v *View, n *nodeFacts, t *trouble) *blame {
+	if !v.failing() || t == nil {
+		return nil
+	}
+	line := n.kernelSays(func(l nodereport.LogLine) bool {
+		return v.during(l) && kernelLacks.in(l.Message) && v.lineIsOurs(n, l, nil)
+	})
+	if line == nil {
+		return nil
+	}
+	return &blame{Cause: "stage/host-requirement", Confidence: Likely, Evidence: []Evidence{n.seenLine(line)},
+		Why: fmt.Sprintf("The kernel of node %s lacks what the driver %s needs for volume %s. It says: %s", n.node, v.Driver, v.volumeName(), line.Message)}
 }
 
 // hostNeeds are the words of an error and the unit of the host that it lacks.

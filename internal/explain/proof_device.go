@@ -74,6 +74,12 @@ func proveUnreadable(v *View, n *nodeFacts, t *trouble) *blame {
 		if why != "" {
 			b.Why += ": " + why
 		}
+		for i := range n.Devices {
+			if p := &n.Devices[i]; slices.Contains(p.Holders, d.Name) && n.broken(p) != "" {
+				b.Why += fmt.Sprintf("; of %s below it %s", describe(p), n.broken(p))
+				b.Evidence = append(b.Evidence, n.seenDevice(p))
+			}
+		}
 		if line != nil {
 			b.Why += fmt.Sprintf(" (kernel: %s)", line.Message)
 			b.Evidence = append(b.Evidence, n.seenLine(line))

@@ -23,7 +23,7 @@ func (v *View) silent() *blame {
 		return nil
 	}
 	for _, prove := range []func(*View, *nodeFacts) *blame{wrongDevice, notPropagated, unstagedMount, staleStaging, wrongMount, stalePublish,
-		containerMount, readOnlyMount, fullVolume} {
+		containerMount, readOnlyMount, fullVolume, damagedMount} {
 		if b := prove(v, n); b != nil {
 			b.Confidence, b.Proven, b.Facts = Certain, true, n
 			return b
@@ -303,6 +303,13 @@ func stalePublish(v *View, n *nodeFacts) *blame {
 	d := n.device(m)
 	b := &blame{Cause: "publish/stale-publish-mount", Evidence: []Evidence{n.seenMount(m), n.seen("volumes.publishes.stat", n.publish.Stat)}}
 	switch why := n.broken(d); {
+	case m.Deleted() && n.publish.Type == "block":
+		node := strings.Trim(strings.TrimSuffix(m.Root, "//deleted"), "/")
+		b.Why = fmt.Sprintf("On node %s the block device that pod %s was given for volume %s, %s, does not exist any more.", n.node, v.say("POD"), v.volumeName(), node)
+		if own := n.ownDevice(); own != nil && own.Name != node && !own.Removed {
+			b.Why += fmt.Sprintf(" The volume is there as %s now.", describe(own))
+			b.Evidence = append(b.Evidence, n.seenDevice(own))
+		}
 	case n.publish.Stat == "hung" && m.Anonymous():
 		b.Cause = "stage/server-unreachable"
 		b.Why = fmt.Sprintf("On node %s the mount of volume %s hangs: the server of %s does not answer.", n.node, v.volumeName(), m.Source)
@@ -343,7 +350,7 @@ func containerMount(v *View, n *nodeFacts) *blame {
 				b := &blame{Cause: "start/mount-broken", Evidence: []Evidence{n.seenMount(host),
 					n.seen(fmt.Sprintf("namespaces[%d] %s", ns.Inode, m.Mountpoint), fmt.Sprintf("%s %s %s, root %s", m.Device(), m.FSType, m.Source, m.Root))}}
 				switch {
-				case strings.HasSuffix(m.Root, "//deleted") && (mount.SubPath != "" || mount.SubPathExpr != ""):
+				case m.Deleted() && (mount.SubPath != "" || mount.SubPathExpr != ""):
 					b.Cause = "start/subpath"
 					b.Why = fmt.Sprintf("The folder that container %s of pod %s mounts by subPath at %s was deleted on the volume.", c.Name, v.say("POD"), mount.MountPath)
 				case m.Device() != host.Device() && m.FSType == host.FSType && (strings.HasPrefix(m.FSType, "fuse") || !m.Anonymous()):
@@ -414,6 +421,22 @@ func readOnlyMount(v *View, n *nodeFacts) *blame {
 	}
 	if line != nil {
 		b.Why = strings.TrimSuffix(b.Why, ".") + ": " + line.Message
+		b.Evidence = append(b.Evidence, n.seenLine(line))
+	}
+	return b
+}
+
+// damagedMount: the filesystem takes writes, and its superblock counts errors: it goes on until one of them stops it.
+func damagedMount(v *View, n *nodeFacts) *blame {
+	m, ok := n.published()
+	d := n.device(m)
+	if !ok || d == nil || d.Signature == nil || d.Signature.Errors == 0 && d.Signature.State != "errors" {
+		return nil
+	}
+	b := &blame{Cause: "stage/filesystem-corrupt", Evidence: []Evidence{n.seenDevice(d)},
+		Why: fmt.Sprintf("On node %s the filesystem of volume %s (%s) is mounted and damaged: %s.", n.node, v.volumeName(), mountSource(m, d), damage(d.Signature))}
+	if line := n.kernelSays(func(l nodereport.LogLine) bool { return about(l, d) && corruptWords.in(l.Message) }); line != nil {
+		b.Why = strings.TrimSuffix(b.Why, ".") + " (kernel: " + line.Message + ")."
 		b.Evidence = append(b.Evidence, n.seenLine(line))
 	}
 	return b

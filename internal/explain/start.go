@@ -99,6 +99,9 @@ Wait.`,
 	Match: startInProgress,
 }}
 
+// walksFiles is the kubelet's event while it gives files to a group (pkg/volume, VolumeOwnership.logWarning).
+const walksFiles = "VolumePermissionChangeInProgress"
+
 var filesDone = regexp.MustCompile(`processed (\d+) files`)
 
 // ownershipSlow: the kubelet counts the files that it has given to the group; or the report or the words show that a driver or
@@ -115,10 +118,17 @@ func ownershipSlow(v *View) (Finding, Truth) {
 			events = append(events, other...)
 		}
 	}
+	if n, _ := v.atHand(v.Node); n != nil { // the same words stand in the kubelet's log
+		for _, l := range n.KubeletLog {
+			if strings.Contains(l.Message, "Setting volume ownership for ") {
+				events = append(events, report{Object: Object{Kind: "NodeReport", Name: n.node}, Reason: walksFiles, Message: l.Message, Source: "kubelet's log", First: l.At, Last: l.At, Count: 1})
+			}
+		}
+	}
 	var first, last *report
 	walked, again := 0, 0
 	for i, r := range events {
-		if r.Reason != "VolumePermissionChangeInProgress" || !strings.Contains(r.Message, "/"+strings.ReplaceAll(v.volumeName(), "/", "~")+"/") {
+		if r.Reason != walksFiles || !strings.Contains(r.Message, "/"+strings.ReplaceAll(v.volumeName(), "/", "~")+"/") {
 			continue
 		}
 		if first == nil {

@@ -99,8 +99,8 @@ func crowd(t testing.TB, n, namespaces int) *scene {
 			s.Read = append(s.Read, snapshot.Query{Resource: in.Resource})
 		}
 	}
-	for node := range inUse {
-		s.Gaps = append(s.Gaps, snapshot.Gap{Input: inReports.Resource, Query: &snapshot.Query{Resource: inReports.Resource, Name: node}, Reason: "not-probed"})
+	for _, n := range s.All(snapshot.ResourceOf(inNodes.Resource).Group) {
+		s.Gaps = append(s.Gaps, snapshot.Gap{Input: inReports.Resource, Query: &snapshot.Query{Resource: inReports.Resource, Name: n.GetName()}, Reason: "not-probed"})
 	}
 	return s
 }

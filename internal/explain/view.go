@@ -272,13 +272,10 @@ func mounted(p *corev1.Pod) bool {
 	if c := podCondition(p, corev1.PodReadyToStartContainers); c != nil && c.Status == corev1.ConditionTrue {
 		return true
 	}
-	for _, s := range append(append([]corev1.ContainerStatus{}, p.Status.InitContainerStatuses...), p.Status.ContainerStatuses...) {
-		if s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0 {
-			return true
-		}
-		if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
-			return true
-		}
+	begun := func(s corev1.ContainerStatus) bool {
+		w := s.State.Waiting
+		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0 ||
+			w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing"
 	}
-	return false
+	return slices.ContainsFunc(p.Status.InitContainerStatuses, begun) || slices.ContainsFunc(p.Status.ContainerStatuses, begun)
 }

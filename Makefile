@@ -13,7 +13,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 
 .DEFAULT_GOAL := build
-.PHONY: build programs image demo test lint bench fuzz cases install dist krew-test e2e carrier lab-up lab-down
+.PHONY: build programs image demo test lint bench fuzz cases install dist krew-test support-bundle-test e2e carrier lab-up lab-down
 
 build: programs ## the plugin, for this machine, and the node's side alone, for a node of the same processor. grpcnotrace leaves out gRPC's trace pages, a quarter of it
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-csidoctor ./cmd/csidoctor
@@ -61,6 +61,14 @@ dist: ## archives, checksums and the krew manifest that names them
 
 krew-test: ## the manifest and an archive, with krew itself; never from the cache, which does not see that the plugin changed
 	go run ./internal/tools/gotest -dir test/krew -- -count=1 ./...
+
+# The tags of the program's own Makefile: without them it wants libraries of C.
+SUPPORT_BUNDLE_TAGS := netgo,containers_image_ostree_stub,exclude_graphdriver_devicemapper,exclude_graphdriver_btrfs,containers_image_openpgp
+
+support-bundle-test: ## the spec for troubleshoot.sh, with its support-bundle program (the first time that is a build of three minutes on two cores)
+	CGO_ENABLED=0 go build -C test/support-bundle -tags $(SUPPORT_BUNDLE_TAGS) -o '$(CURDIR)/bin/test/support-bundle' github.com/replicatedhq/troubleshoot/cmd/troubleshoot
+	command -v kubectl >/dev/null || go build -C test/krew -o '$(CURDIR)/bin/test/kubectl' ./kubectl
+	PATH="$$PATH:$(CURDIR)/bin/test" CSIDOCTOR_SUPPORT_BUNDLE='$(CURDIR)/bin/test/support-bundle' go test -count=1 -tags supportbundle -run TestSupportBundle ./cmd/csidoctor
 
 e2e: ## the tests on a real cluster
 	$(MAKE) -C test/lab e2e

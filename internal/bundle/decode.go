@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -55,6 +54,7 @@ func (r *reader) decode(e entry, data []byte, isCut bool) error {
 	case isCut: // the caller tells
 	case err == nil:
 		r.complete[e.resource()] = true
+		r.noteList(e, data)
 	case r.report.Objects > before:
 		r.cut(e, fmt.Errorf("%w; %d objects of it are used", err, r.report.Objects-before))
 	case e.meant() || bytes.Contains(data, []byte(`"apiVersion"`)):
@@ -440,47 +440,4 @@ func (r *reader) undecodable(e entry, gk schema.GroupKind, err error) {
 	if k := snapshot.KindOf(gk); k != nil {
 		r.lost[k.Resource] = text
 	}
-}
-
-// supportBundleKinds are the folders and files below cluster-resources/ in a support bundle of troubleshoot.sh (its
-// pkg/constants). Old versions write plain arrays there whose items have no kind.
-var supportBundleKinds = map[string]schema.GroupVersionKind{
-	"cronjobs":                {Group: "batch", Version: "v1", Kind: "CronJob"},
-	"clusterrolebindings":     {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
-	"clusterroles":            {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
-	"daemonsets":              {Group: "apps", Version: "v1", Kind: "DaemonSet"},
-	"deployments":             {Group: "apps", Version: "v1", Kind: "Deployment"},
-	"events":                  {Version: "v1", Kind: "Event"},
-	"jobs":                    {Group: "batch", Version: "v1", Kind: "Job"},
-	"leases":                  {Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"},
-	"limitranges":             {Version: "v1", Kind: "LimitRange"},
-	"namespaces":              {Version: "v1", Kind: "Namespace"},
-	"nodes":                   {Version: "v1", Kind: "Node"},
-	"pods":                    {Version: "v1", Kind: "Pod"},
-	"pvcs":                    {Version: "v1", Kind: "PersistentVolumeClaim"},
-	"pvs":                     {Version: "v1", Kind: "PersistentVolume"},
-	"replicasets":             {Group: "apps", Version: "v1", Kind: "ReplicaSet"},
-	"resource-quota":          {Version: "v1", Kind: "ResourceQuota"},
-	"rolebindings":            {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
-	"roles":                   {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
-	"serviceaccounts":         {Version: "v1", Kind: "ServiceAccount"},
-	"statefulsets":            {Group: "apps", Version: "v1", Kind: "StatefulSet"},
-	"statefulsets-errors":     {Group: "apps", Version: "v1", Kind: "ReplicaSet"}, // where versions up to 0.93 put them
-	"storage-classes":         {Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass"},
-	"volumeattachments":       {Group: "storage.k8s.io", Version: "v1", Kind: "VolumeAttachment"},
-	"csidrivers":              {Group: "storage.k8s.io", Version: "v1", Kind: "CSIDriver"},
-	"csinodes":                {Group: "storage.k8s.io", Version: "v1", Kind: "CSINode"},
-	"volumesnapshots":         {Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshot"},
-	"volumesnapshotcontents":  {Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshotContent"},
-	"volumesnapshotclasses":   {Group: "snapshot.storage.k8s.io", Version: "v1", Kind: "VolumeSnapshotClass"},
-	"volume-attributes-class": {Group: "storage.k8s.io", Version: "v1", Kind: "VolumeAttributesClass"},
-}
-
-func supportBundleKind(name string) schema.GroupVersionKind {
-	_, below, ok := strings.Cut("/"+name, "/cluster-resources/")
-	if !ok {
-		return schema.GroupVersionKind{}
-	}
-	first, _, _ := strings.Cut(below, "/")
-	return supportBundleKinds[strings.TrimSuffix(first, path.Ext(first))]
 }

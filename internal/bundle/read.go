@@ -93,6 +93,7 @@ type reader struct {
 	collections []snapshot.Collection
 	managed     time.Time         // the newest moment in managedFields, which are not kept
 	complete    map[string]bool   // resources whose own file was read to its end
+	lists       []snapshot.Query  // that a support bundle has in full
 	lost        map[string]string // resources of which an object is missing, and why
 	lostAll     string            // why any object may be missing
 	lostMaybe   string            // the same, of a file that may have been meant for something else
@@ -171,6 +172,7 @@ func (r *reader) finish() {
 			s.Gaps = append(s.Gaps, g)
 		}
 	}
+	s.Read = append(s.Read, r.supportBundleLists()...)
 	if s.TakenAt.IsZero() {
 		s.TakenAt = s.Newest()
 		if r.managed.After(s.TakenAt) {
@@ -189,7 +191,7 @@ func (r *reader) unread() {
 	if !s.Recorded {
 		for _, k := range snapshot.Kinds {
 			if why := cmp.Or(r.lost[k.Resource], r.lostAll); why != "" {
-				s.Recorded = true // so that no kind counts as read for the objects of it that are there
+				s.Recorded, s.Read = true, nil // so that no kind counts as read for the objects of it that are there
 				gap(k.Resource, why)
 			}
 		}

@@ -321,6 +321,39 @@ func TestSupportBundle(t *testing.T) {
 	}
 }
 
+// A support bundle says by its files what was read: a list that is there and empty is no gap. Of all namespaces it has a list where
+// it has all namespaces, and that list of each.
+func TestSupportBundleLists(t *testing.T) {
+	const in = "b/cluster-resources/"
+	pods := func(ns, items string) member {
+		return member{name: in + "pods/" + ns + ".json", content: `{"kind":"PodList","apiVersion":"v1","items":[` + items + `]}`}
+	}
+	namespaces := member{name: in + "namespaces.json", content: `{"kind":"NamespaceList","apiVersion":"v1","items":[{"metadata":{"name":"ns"}},{"metadata":{"name":"other"}}]}`}
+	some := member{name: in + "namespaces.json", content: `[{"metadata":{"name":"ns"}},{"metadata":{"name":"other"}}]`}
+	pvs := member{name: in + "pvs.json", content: `{"kind":"PersistentVolumeList","apiVersion":"v1","items":[]}`}
+	failed := member{name: in + "volumeattachments.json"}
+	csiNodes := member{name: "b/host-collectors/run-host/csinodes.txt", content: `{"kind":"CSINodeList","apiVersion":"storage.k8s.io/v1","metadata":{},"items":[]}`}
+	drivers := member{name: "b/host-collectors/run-host/csidrivers.txt"}
+	for name, c := range map[string]struct {
+		members []member
+		read    []string
+	}{
+		"all namespaces":      {[]member{namespaces, pods("ns", bare("p")), pods("other", ""), pvs, failed, csiNodes, drivers}, []string{"namespaces", "pods in ns", "pods in other", "persistentvolumes", "csinodes.storage.k8s.io", "pods"}},
+		"one is not readable": {[]member{namespaces, pods("ns", bare("p")), pvs}, []string{"namespaces", "pods in ns", "persistentvolumes"}},
+		"namespaces by name":  {[]member{some, pods("ns", bare("p")), pods("other", "")}, []string{"pods in ns", "pods in other"}},
+		"one is cut":          {[]member{namespaces, pods("ns", bare("p")), {name: in + "pvs.json", content: `{"kind":"PersistentVolumeList","items":[`}}, []string{"namespaces", "pods in ns"}},
+	} {
+		s, _ := fromStdin(t, gzipOf(t, tarOf(t, c.members...)))
+		var read []string
+		for _, q := range s.Read {
+			read = append(read, q.String())
+		}
+		if !slices.Equal(read, c.read) {
+			t.Errorf("%s: read %q, want %q", name, read, c.read)
+		}
+	}
+}
+
 func TestHostileArchives(t *testing.T) {
 	work := t.TempDir()
 	t.Chdir(work)

@@ -1,6 +1,6 @@
 // Package apitest serves a Snapshot over HTTP as a Kubernetes API server would, so that tests ask it with the real client:
-// gets, lists with selectors and pages, JSON and protobuf, refusals, and any failure a test injects. It knows no watches and
-// no writes.
+// gets, lists with selectors and pages, discovery, JSON and protobuf, refusals, and any failure a test injects. It knows no
+// watches and no writes.
 package apitest
 
 import (
@@ -148,6 +148,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "405: Method Not Allowed", http.StatusMethodNotAllowed)
 	case r.URL.Path == "/version":
 		write(w, map[string]string{"gitVersion": s.facts.Server})
+	case len(parts) == 1 && s.serveDiscovery(w, schema.GroupVersion{}, parts[0]):
+	case len(parts) == 2 && parts[0] == "api" && s.serveDiscovery(w, schema.GroupVersion{Version: parts[1]}, ""):
+	case len(parts) == 3 && parts[0] == "apis" && s.serveDiscovery(w, schema.GroupVersion{Group: parts[1], Version: parts[2]}, ""):
 	case len(parts) == 2 && parts[0] == "apis":
 		s.serveGroup(w, r, parts[1])
 	case len(parts) > 2 && parts[0] == "api":

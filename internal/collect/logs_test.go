@@ -1,6 +1,7 @@
 package collect_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,10 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/csidoctor/csidoctor/internal/collect"
 	"github.com/csidoctor/csidoctor/internal/collect/apitest"
+	"github.com/csidoctor/csidoctor/internal/explain"
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
@@ -105,5 +108,57 @@ func TestLogsOnlyWhenAskedFor(t *testing.T) {
 	}
 	if a := live.Fetch(t.Context(), logQuery); a.Gap == nil || a.Gap.Reason != "not-collected" || live.Requests() != 0 || len(*asked) != 0 {
 		t.Errorf("%+v after %d requests", a, live.Requests())
+	}
+}
+
+// Two answers that want lines of one pod's log read it once, for the words of both; a refusal is a refusal to both.
+func TestWalkReadsALogOnce(t *testing.T) {
+	other := logQuery
+	other.Lines = "pvc-2,shop/data-1"
+	for _, refused := range []bool{false, true} {
+		src := &source{answer: func(_ context.Context, q snapshot.Query) collect.Answer {
+			if refused {
+				return collect.Answer{Gap: &snapshot.Gap{Reason: "forbidden"}}
+			}
+			return collect.Answer{}
+		}}
+		s, stats, err := collect.Walk(t.Context(), src, []snapshot.Query{pods("csi", "ctrl-0")}, func(*snapshot.Snapshot) explain.Wanted { return explain.Wanted{other, logQuery} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{`pods "ctrl-0" in csi`, `logexcerpts.csidoctor.dev "ctrl-0" in csi, lines with pvc-1 or pvc-2 or shop/data-0 or shop/data-1`}; cmp.Diff(want, src.asked) != "" || stats.Rounds != 2 {
+			t.Errorf("%d rounds: %q", stats.Rounds, src.asked)
+		}
+		for _, q := range []snapshot.Query{logQuery, other} {
+			if s.Covers(q) == refused || s.Tried(q) != refused {
+				t.Errorf("refused %v: %s: covered %v, tried %v", refused, q, s.Covers(q), s.Tried(q))
+			}
+		}
+		more := logQuery
+		more.Lines = "pvc-1,pvc-3"
+		if s.Covers(more) || s.Tried(more) {
+			t.Error("a word that was not asked for counts as read")
+		}
+	}
+}
+
+// Lines of one log that were read for different words are all there, once and in order.
+func TestExcerptsAddUp(t *testing.T) {
+	excerpt := func(lines ...int) snapshot.Object {
+		l := &snapshot.LogExcerpt{TypeMeta: metav1.TypeMeta{APIVersion: "csidoctor.dev/v1alpha1", Kind: "LogExcerpt"}, ObjectMeta: metav1.ObjectMeta{Namespace: "csi", Name: "ctrl-0"}, Container: "driver"}
+		for _, n := range lines {
+			l.Lines = append(l.Lines, snapshot.LogLine{At: taken.Add(time.Duration(n) * time.Second), Text: fmt.Sprint("line ", n)})
+		}
+		return l
+	}
+	s := snapshot.New()
+	s.Add(excerpt(1, 3))
+	s.Add(excerpt(2, 3))
+	found := s.Select(logQuery)
+	if len(found) != 1 {
+		t.Fatal(found)
+	}
+	if diff := cmp.Diff(excerpt(1, 2, 3), found[0]); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -79,7 +79,7 @@ func TestBundleOfAllAnswersAsTheCluster(t *testing.T) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
 			full, target, at := loadCase(t, dir)
-			live := served(t, full)
+			live := collect.Keep(served(t, full)) // so that one reading serves all comparisons
 			namespace := ""
 			if apitest.AsRecorded(full)(snapshot.Query{Resource: "persistentvolumeclaims"}) != "" {
 				namespace = target.Namespace // whoever asked may see no other
@@ -112,6 +112,9 @@ func TestBundleOfANamespace(t *testing.T) {
 	full.Add(other)
 	live := served(t, full)
 	shop, targets := bundled(t, live, "shop", full.TakenAt)
+	if nodes := collect.Suspects(shop, "shop", explain.Options{Now: full.TakenAt}); len(nodes) == 0 || nodes[0] != "node-1" {
+		t.Errorf("node-1 is not Ready and holds a volume; looked at would be %q", nodes)
+	}
 	kinds := map[string]int{}
 	for _, target := range targets {
 		kinds[target.Kind]++

@@ -114,7 +114,7 @@ func meta(i int, namespace, name string, labels, annotations int) metav1.ObjectM
 	m := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("0b1f7a52-3c55-4a0e-9c1d-%012d", i)), ResourceVersion: fmt.Sprint(81234567 + i),
 		CreationTimestamp: metav1.NewTime(taken), Labels: map[string]string{}, Annotations: map[string]string{},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{` + strings.Repeat(`"f:pv.kubernetes.io/bind-completed":{},`, 30) + `"f:x":{}}}}`)}}}}
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{` + strings.Repeat(`"f:pv.kubernetes.io/bind-completed":{},`, 30) + `"f:x":{}}}}`)}}}
 	for n := range labels {
 		m.Labels[fmt.Sprintf("app.kubernetes.io/label-%d", n)] = fmt.Sprintf("shop-database-%d", n)
 	}

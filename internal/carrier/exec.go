@@ -150,11 +150,19 @@ func (c *Carrier) stream(ctx context.Context, at place, command []string, in io.
 	if err != nil {
 		return err
 	}
+	var refused error
 	both, err := remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
+		// Perhaps the other, which wants another right, is allowed; its own refusal is a text and no more.
+		if upgrade := (*httpstream.UpgradeFailureError)(nil); errors.As(err, &upgrade) && apierrors.IsForbidden(upgrade.Cause) {
+			refused = upgrade.Cause
+		}
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	if err != nil {
 		return err
 	}
-	return both.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
+	if err = both.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs}); err != nil && refused != nil {
+		return refused
+	}
+	return err
 }

@@ -40,18 +40,21 @@ func mountMany(n int) error {
 		return err
 	}
 	defer os.Remove(dir) // what is seen of it from outside
-	if err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("tmpfs", dir, "tmpfs", 0, "")); err != nil {
+	// What is mounted many times has nothing mounted below it: the kernel looks through that each time.
+	source := dir + "/source"
+	if err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("tmpfs", dir, "tmpfs", 0, ""),
+		os.Mkdir(source, 0o755), unix.Mount("tmpfs", source, "tmpfs", 0, "")); err != nil {
 		return err
 	}
-	source := rand.NewChaCha8([32]byte{})
-	name := make([]byte, 100)
+	random := rand.NewChaCha8([32]byte{})
+	name := make([]byte, 120) // in hexadecimal almost as long as a name can be
 	for range n {
-		source.Read(name) // never fails
-		target := fmt.Sprintf("%s/plugins/kubernetes.io/csi/loop.csidoctor.dev/%x", dir, name)
+		random.Read(name) // never fails
+		target := fmt.Sprintf("%s/plugins/kubernetes.io/csi/%x", dir, name)
 		if err := os.MkdirAll(target, 0o755); err != nil {
 			return err
 		}
-		if err := unix.Mount(dir, target, "", unix.MS_BIND, ""); err != nil {
+		if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
 			return err
 		}
 	}

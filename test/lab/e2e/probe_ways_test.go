@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,15 +35,19 @@ const ownImage = "docker.io/library/csidoctor-probe:v0.0.0-e2e"
 // and but for what it does not have, all that was looked for was found.
 func (p *prober) onNode() {
 	text := inside(p.t, p.Cluster, cluster.Node, csidoctor, "probe", "-o", "json")
+	type gap struct{ What, Reason string }
 	var report struct {
 		Drivers []struct{ Socket, Registration, Identity, Node map[string]any }
 		Volumes []struct {
 			Staging   map[string]any
 			Publishes []map[string]any
 		}
-		Devices []struct{ Signature map[string]any }
-		Tasks   []json.RawMessage
-		Gaps    []struct{ What, Reason string }
+		Devices []struct {
+			Name      string
+			Signature map[string]any
+		}
+		Tasks []json.RawMessage
+		Gaps  []gap
 	}
 	if err := json.Unmarshal([]byte(text), &report); err != nil {
 		p.t.Fatalf("%v: %.300s", err, text)
@@ -63,12 +68,13 @@ func (p *prober) onNode() {
 		}
 	}
 	for _, d := range report.Devices {
-		if d.Signature["error"] != nil {
+		if strings.HasPrefix(d.Name, "loop") && d.Signature["error"] != nil { // the machine's own disks may be out of bounds
 			p.t.Errorf("device: %v", d)
 		}
 	}
-	if len(report.Gaps)+len(report.Tasks) > 0 {
-		p.t.Errorf("gaps %v, tasks %s", report.Gaps, report.Tasks)
+	gaps := slices.DeleteFunc(report.Gaps, func(g gap) bool { return g.What == "orphans" }) // the lab's kubelet makes no cgroups for pods, and that is said
+	if len(gaps)+len(report.Tasks) > 0 {
+		p.t.Errorf("gaps %v, tasks %s", gaps, report.Tasks)
 	}
 }
 
@@ -76,6 +82,7 @@ func (p *prober) onNode() {
 // the node are not to be seen, and nothing is concluded from the container's own.
 func (p *prober) throughExec() {
 	pods := func() string { return kubectl(p.t, p.Cluster, "", "get", "jobs,pods", "-A", "-o", "name") }
+	p.nothingLeft(5 * time.Second) // of what was before
 	before := pods()
 	bundle := filepath.Join(p.t.TempDir(), "b.tar.gz")
 	o := p.ask("pvc data", "--probe", "--probe-via", "exec", "--bundle", bundle)

@@ -9,22 +9,21 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// manyMounts tells the tests' own program to be a process with so many mounts in a namespace of its own.
+// manyMounts tells the tests' own program to be a process with very many mounts below that folder, in a namespace of its own.
 const manyMounts = "CSIDOCTOR_E2E_MOUNTS"
 
 func init() {
-	n, err := strconv.Atoi(os.Getenv(manyMounts))
-	if err != nil {
+	dir := os.Getenv(manyMounts)
+	if dir == "" {
 		return
 	}
-	if err := mountMany(n); err != nil {
+	if err := mountMany(dir, 60000); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -34,12 +33,7 @@ func init() {
 }
 
 // mountMany mounts at paths like those of volumes, with names that do not compress, in the namespace of the calling process.
-func mountMany(n int) error {
-	dir, err := os.MkdirTemp("", "mounts-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(dir) // what is seen of it from outside
+func mountMany(dir string, n int) error {
 	// What is mounted many times has nothing mounted below it: the kernel looks through that each time.
 	source := dir + "/source"
 	if err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("tmpfs", dir, "tmpfs", 0, ""),
@@ -67,7 +61,7 @@ func (p *prober) large() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	stop := background(p.t, p.Cluster, "env", manyMounts+"=60000", "unshare", "--mount", self)
+	stop := background(p.t, p.Cluster, "env", manyMounts+"="+p.t.TempDir(), "unshare", "--mount", self)
 	bundle := filepath.Join(p.t.TempDir(), "b.tar.gz")
 	for _, flags := range [][]string{nil, {"--probe-image", ownImage}} {
 		o := p.ask("pvc data", append(flags, "--probe", "--bundle", bundle)...)

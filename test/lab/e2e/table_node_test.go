@@ -197,8 +197,8 @@ var leftFaults = []fault{
 		ask: "node node-2", probe: true, without: "healthy", want: "degraded unpublish/orphaned-pod-dir",
 		bring: func(b *bench) {
 			dir := path.Join(cluster.KubeletRoot, "pods/0b7c9a3e-5d4f-4a62-9c1e-8f2d6b0a1c3d/volumes/kubernetes.io~csi/pvc-gone/mount")
-			b.inside("node-2", "mkdir", "-p", dir)
-			b.inside("node-2", "mount", "-t", "tmpfs", "left", dir)
+			// Until something is mounted there the kubelet takes the folder away.
+			b.inside("node-2", "sh", "-c", "until mkdir -p "+dir+" && mount -t tmpfs left "+dir+"; do :; done")
 			b.t.Cleanup(func() { b.inside("node-2", "umount", dir) })
 		},
 	},

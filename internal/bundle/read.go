@@ -94,6 +94,7 @@ type reader struct {
 	managed     time.Time         // the newest moment in managedFields, which are not kept
 	complete    map[string]bool   // resources whose own file was read to its end
 	lists       []snapshot.Query  // that a support bundle has in full
+	custom      []string          // what it says of custom kinds
 	lost        map[string]string // resources of which an object is missing, and why
 	lostAll     string            // why any object may be missing
 	lostMaybe   string            // the same, of a file that may have been meant for something else

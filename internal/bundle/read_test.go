@@ -333,12 +333,17 @@ func TestSupportBundleLists(t *testing.T) {
 	pvs := member{name: in + "pvs.json", content: `{"kind":"PersistentVolumeList","apiVersion":"v1","items":[]}`}
 	failed := member{name: in + "volumeattachments.json"}
 	csiNodes := member{name: "b/host-collectors/run-host/csinodes.txt", content: `{"kind":"CSINodeList","apiVersion":"storage.k8s.io/v1","metadata":{},"items":[]}`}
+	crds := member{name: in + "custom-resource-definitions.json", content: `[{"metadata":{"name":"x"}}]`}
 	drivers := member{name: "b/host-collectors/run-host/csidrivers.txt"}
 	for name, c := range map[string]struct {
 		members []member
 		read    []string
 	}{
-		"all namespaces":      {[]member{namespaces, pods("ns", bare("p")), pods("other", ""), pvs, failed, csiNodes, drivers}, []string{"namespaces", "pods in ns", "pods in other", "persistentvolumes", "csinodes.storage.k8s.io", "pods"}},
+		"all namespaces": {[]member{namespaces, pods("ns", bare("p")), pods("other", ""), pvs, failed, csiNodes, drivers}, []string{"namespaces", "pods in ns", "pods in other", "persistentvolumes", "csinodes.storage.k8s.io", "pods"}},
+		"custom kinds": {[]member{namespaces, pods("ns", bare("p")), pods("other", ""), crds}, []string{"namespaces", "pods in ns", "pods in other", "pods",
+			"volumesnapshots.snapshot.storage.k8s.io", "volumesnapshotcontents.snapshot.storage.k8s.io", "volumesnapshotclasses.snapshot.storage.k8s.io"}},
+		"custom kinds that failed": {[]member{namespaces, pods("ns", bare("p")), pods("other", ""), crds, {name: in + "custom-resources/custom-resources-errors.json", content: `{"volumesnapshots": "forbidden"}`}},
+			[]string{"namespaces", "pods in ns", "pods in other", "pods"}},
 		"one is not readable": {[]member{namespaces, pods("ns", bare("p")), pvs}, []string{"namespaces", "pods in ns", "persistentvolumes"}},
 		"namespaces by name":  {[]member{some, pods("ns", bare("p")), pods("other", "")}, []string{"pods in ns", "pods in other"}},
 		"one is cut":          {[]member{namespaces, pods("ns", bare("p")), {name: in + "pvs.json", content: `{"kind":"PersistentVolumeList","items":[`}}, []string{"namespaces", "pods in ns"}},

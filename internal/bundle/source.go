@@ -179,6 +179,7 @@ func (r *reader) tar(e entry, in io.Reader) error {
 			if err := r.content(entry{name: h.Name}, t); err != nil {
 				return err
 			}
+		case h.Typeflag == tar.TypeSymlink && supportBundleTwin(h.Name, h.Linkname): // read under its own name
 		case h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeXGlobalHeader:
 			r.report.Links++
 		}

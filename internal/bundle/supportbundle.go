@@ -54,11 +54,21 @@ func supportBundleKind(name string) schema.GroupVersionKind {
 	return supportBundleKinds[strings.TrimSuffix(first, path.Ext(first))]
 }
 
-const namespaces = "namespaces"
+const (
+	namespaces = "namespaces"
+	// What was custom there: the kinds, and why objects of some could not be read.
+	customKinds  = "/cluster-resources/custom-resource-definitions.json"
+	customErrors = "/cluster-resources/custom-resources/custom-resources-errors.json"
+)
 
 // noteList takes down that a support bundle has a list whole. Of namespaces it has all only where they are a list of the API's:
 // those that its spec names are an array.
 func (r *reader) noteList(e entry, data []byte) {
+	for _, special := range []string{customKinds, customErrors} {
+		if strings.HasSuffix("/"+e.name, special) && len(data) > 0 {
+			r.custom = append(r.custom, special)
+		}
+	}
 	q, ok := supportBundleList(e.name)
 	if !ok || len(data) == 0 {
 		return
@@ -69,7 +79,8 @@ func (r *reader) noteList(e entry, data []byte) {
 	r.lists = append(r.lists, q)
 }
 
-// supportBundleLists are the lists that a support bundle has: with those of every namespace it has the one of them all.
+// supportBundleLists are the lists that a support bundle has: with those of every namespace it has the one of them all, and then
+// all objects of custom kinds too, of which there is a file only where there are some.
 func (r *reader) supportBundleLists() []snapshot.Query {
 	out := r.lists
 	if !slices.Contains(r.lists, snapshot.Query{Resource: namespaces}) {
@@ -82,6 +93,13 @@ func (r *reader) supportBundleLists() []snapshot.Query {
 		}
 		if k.Namespaced && len(all) > 0 && !slices.ContainsFunc(all, missing) {
 			out = append(out, snapshot.Query{Resource: k.Resource})
+		}
+	}
+	if slices.Contains(out, snapshot.Query{Resource: "pods"}) && slices.Equal(r.custom, []string{customKinds}) {
+		for _, k := range snapshot.Kinds {
+			if k.Group.Group == "snapshot.storage.k8s.io" {
+				out = append(out, snapshot.Query{Resource: k.Resource})
+			}
 		}
 	}
 	return out
@@ -104,4 +122,9 @@ func supportBundleList(name string) (snapshot.Query, bool) {
 		return snapshot.Query{}, false
 	}
 	return snapshot.Query{Resource: k.Resource, Namespace: namespace}, true
+}
+
+// supportBundleTwin: custom objects lie under a second name for who expects YAML.
+func supportBundleTwin(name, target string) bool {
+	return strings.Contains("/"+name, "/cluster-resources/custom-resources/") && path.Base(target) == strings.TrimSuffix(path.Base(name), ".yaml")+".json"
 }

@@ -25,7 +25,8 @@ const (
 // other kinds are the cluster's, or a driver's wherever that runs.
 var tenants = []string{"persistentvolumeclaims", "pods", "events", "volumesnapshots.snapshot.storage.k8s.io"}
 
-// Lists are what a bundle of a namespace begins with, or of the cluster where that is empty: all inputs that can be listed.
+// Lists are what a bundle of a namespace begins with, or of the cluster where that is empty: all inputs that can be listed. Of a
+// namespace's own the whole list is among them too: that it was left out (Within) shall be said.
 func Lists(namespace string) []snapshot.Query {
 	var out []snapshot.Query
 	for _, in := range explain.Inputs {
@@ -33,6 +34,9 @@ func Lists(namespace string) []snapshot.Query {
 			continue
 		}
 		q := snapshot.Query{Resource: in.Resource}
+		if namespace != "" && slices.Contains(tenants, in.Resource) {
+			out = append(out, q)
+		}
 		if k := snapshot.ResourceOf(in.Resource); k != nil && k.Namespaced {
 			q.Namespace = namespace
 		}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func (v *View) silent() *blame {
 	for _, prove := range []func(*View, *nodeFacts) *blame{wrongDevice, notPropagated, unstagedMount, staleStaging, wrongMount, stalePublish,
 		containerMount, readOnlyMount, fullVolume, damagedMount} {
 		if b := prove(v, n); b != nil {
-			b.Confidence, b.Proven, b.Facts = Certain, true, n
+			b.Confidence, b.Proven, b.Facts = cmp.Or(b.Confidence, Certain), true, n
 			return b
 		}
 	}
@@ -162,14 +163,35 @@ func notPropagated(v *View, n *nodeFacts) *blame {
 			if !strings.HasSuffix(m.Mountpoint, n.publish.Path[at:]) {
 				continue
 			}
+			confidence := Certain
+			switch v.isDrivers(n, ns) {
+			case No:
+				continue
+			case Unknown:
+				confidence = Likely
+			}
 			who := processes(ns)
-			return &blame{Cause: "publish/mount-not-propagated", Evidence: []Evidence{n.seen("mountinfo", "nothing is mounted at "+n.publish.Path),
+			return &blame{Cause: "publish/mount-not-propagated", Confidence: confidence, Evidence: []Evidence{n.seen("mountinfo", "nothing is mounted at "+n.publish.Path),
 				n.seen("namespaces["+fmt.Sprint(ns.Inode)+"] "+m.Mountpoint, fmt.Sprintf("%s %s, only seen by %s", m.FSType, m.Source, who))},
 				Why: fmt.Sprintf("The driver %s mounted the volume at %s, but only inside its own container (%s): on node %s nothing is mounted there. Pod %s sees an empty folder of the node's disk and writes into it.",
 					v.Driver, m.Mountpoint, who, n.node, v.say("POD"))}
 		}
 	}
 	return nil
+}
+
+// isDrivers: the namespace is of the driver's plugin, and of no other pod, which may have copied the mounts of the node.
+func (v *View) isDrivers(n *nodeFacts, ns nodereport.Namespace) Truth {
+	var p plugin
+	v.ahead(func() { p = v.plugin(v.Node) })
+	ofPod := slices.ContainsFunc(ns.Processes, func(q nodereport.Process) bool { return q.PodUID != "" })
+	switch {
+	case slices.ContainsFunc(p.Pods, func(pod *corev1.Pod) bool { return n.ofPod(ns, string(pod.UID)) }):
+		return Yes
+	case ofPod && p.known != Yes:
+		return Unknown
+	}
+	return truth(!ofPod && len(p.Pods) == 0) // a plugin may run outside of any pod
 }
 
 func (n *nodeFacts) ofPod(ns nodereport.Namespace, uid string) bool {

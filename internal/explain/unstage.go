@@ -321,6 +321,9 @@ func (v *View) leaks(r *nodereport.NodeReport, node string) []leak {
 		table, _ := mountinfo.Parse(ns.Mountinfo)
 		for _, m := range table {
 			d := n.device(m)
+			if n.follows(m) {
+				continue
+			}
 			if strings.Contains(m.Mountpoint, folder) || strings.Contains(m.Mountpoint, "/volumes/kubernetes.io~csi/"+v.volumeName()+"/") || d != nil && n.inStack(d) {
 				out = append(out, leak{ns, m})
 				break
@@ -328,6 +331,15 @@ func (v *View) leaks(r *nodereport.NodeReport, node string) []leak {
 		}
 	}
 	return out
+}
+
+// follows: a mount of another namespace goes when the node's own goes, which is still there.
+func (n *nodeFacts) follows(m mountinfo.Mount) bool {
+	shared, master := m.Propagation()
+	return slices.ContainsFunc(n.table, func(own mountinfo.Mount) bool {
+		group, _ := own.Propagation()
+		return group != 0 && (group == shared || group == master) && own.Device() == m.Device()
+	})
 }
 
 func mountLeaked(v *View) (Finding, Truth) {

@@ -105,12 +105,12 @@ var mountFaults = []fault{
 		name: "not-propagated", rule: silentFault + "Causes: publish/mount-not-propagated, mounted in the plugin's namespace only",
 		ask: "pod app", probe: true, without: "healthy", want: "degraded publish/mount-not-propagated",
 		bring: func(b *bench) {
-			b.create(claim("loop.csidoctor.dev-now"))
-			b.bound("data")
-			b.lie("NodePublishVolume")
-			b.create(edit(pod, on(cluster.Node)...))
+			b.inline()
+			b.inject("NodePublishVolume", driver.Fault{Mode: "lie"})
+			b.create(inlinePod)
 			b.podReady("app")
-			b.apart("mount --bind " + b.staging() + " " + b.published("app"))
+			plugin := b.find("Pod/node-plugin-").Metadata.Name
+			b.kubectl("exec", plugin, "-c", "plugin", "--", "mount", "-t", "tmpfs", "volume", b.published("app"))
 		},
 	},
 	{
@@ -169,15 +169,26 @@ var leftFaults = []fault{
 		ask: "pvc data", probe: true, ahead: 4 * time.Minute, without: "stuck unstage/never-confirmed|unstage/driver-error", want: "stuck unstage/mount-leaked",
 		bring: func(b *bench) {
 			b.hold(cluster.Node)
-			b.apart("true") // a copy of all mounts that are there
+			b.agent(defaultDriver, "")
 			b.refuse("NodeUnstageVolume", "close the mapping: device is still in use")
 			b.delete("pod/app")
 			b.gone("Pod", "app")
-			b.until("the driver was asked to unstage", func(objects) bool {
-				state, err := b.Driver(b.t.Context(), defaultDriver)
-				return err == nil && state.Calls["NodeUnstageVolume"] > 0
-			})
+			b.called(defaultDriver, "NodeUnstageVolume")
 			b.inside(cluster.Node, "umount", b.staging()) // as far as the driver comes
+		},
+	},
+	{
+		name: "unstage-refused", rule: "Normal times: unstage 3 min; Causes: unstage/driver-error, NodeUnstageVolume fails (whoever sees the node's mounts as they come and go, as a plugin does, keeps none)",
+		sidecars: []string{"csi-provisioner", "csi-attacher"},
+		ask:      "pvc data", probe: true, ahead: 4 * time.Minute, without: "stuck unstage/never-confirmed|unstage/driver-error", want: "stuck unstage/driver-error",
+		bring: func(b *bench) {
+			b.create(claim("NAME-now"), edit(pod, on(cluster.Node)...))
+			b.podReady("app")
+			b.agent(b.driver, "mountPropagation: HostToContainer")
+			b.inject("NodeUnstageVolume", driver.Fault{Mode: "fail", Code: "Internal", Text: "firmware answered E4731"})
+			b.delete("pod/app")
+			b.gone("Pod", "app")
+			b.called(b.driver, "NodeUnstageVolume")
 		},
 	},
 	{
@@ -204,6 +215,25 @@ var leftFaults = []fault{
 	},
 }
 
+// called waits until the kubelet has called the driver.
+func (b *bench) called(driver, rpc string) {
+	b.t.Helper()
+	b.until(rpc+" was called", func(objects) bool {
+		state, err := b.Driver(b.t.Context(), driver)
+		return err == nil && state.Calls[rpc] > 0
+	})
+}
+
+// agent makes a pod that has the folder where the driver's volumes are staged. Without more it has a copy of the mounts that are there
+// when it starts, which nothing takes away.
+func (b *bench) agent(driver, propagation string) {
+	b.t.Helper()
+	folder := path.Join(cluster.KubeletRoot, "plugins/kubernetes.io/csi", driver)
+	b.create(edit(edit(pod, on(cluster.Node)...), "{name: app}", "{name: agent}", "persistentVolumeClaim: {claimName: data}", "hostPath: {path: "+folder+"}",
+		"mountPath: /data", "mountPath: "+strings.TrimSuffix(folder+", "+propagation, ", ")))
+	b.podReady("agent")
+}
+
 // inlinePod has a volume of the driver's, written into it.
 var inlinePod = edit(edit(pod, on(cluster.Node)...), "persistentVolumeClaim: {claimName: data}", "csi: {driver: NAME}")
 
@@ -216,7 +246,10 @@ apiVersion: storage.k8s.io/v1
 kind: CSIDriver
 metadata: {name: NAME}
 spec: {attachRequired: false, podInfoOnMount: true, volumeLifecycleModes: [Ephemeral]}
-`, edit(nodePlugin, "    spec:\n      hostNetwork", "    spec:\n      nodeSelector: {kubernetes.io/hostname: "+cluster.Node+"}\n      hostNetwork"))
+`, edit(nodePlugin, "    spec:\n      hostNetwork", "    spec:\n      nodeSelector: {kubernetes.io/hostname: "+cluster.Node+"}\n      hostNetwork",
+		"        volumeMounts:\n        - {name: plugin, mountPath: /csi}\n      volumes:", // without Bidirectional, as it should have
+		"        securityContext: {privileged: true}\n        volumeMounts:\n        - {name: plugin, mountPath: /csi}\n        - {name: pods, mountPath: /var/lib/kubelet/pods}\n"+
+			"      volumes:\n      - {name: pods, hostPath: {path: /var/lib/kubelet/pods, type: Directory}}"))
 	b.until("the driver is registered", registered(b.driver))
 	b.podReady("node-plugin-")
 }
@@ -255,11 +288,4 @@ func (b *bench) published(pod string) string {
 func (b *bench) inside(node string, args ...string) string {
 	b.t.Helper()
 	return inside(b.t, b.Cluster, node, args...)
-}
-
-// apart runs a command in a mount namespace of its own, which stays to the end of the test: nothing that is mounted on the node
-// and there later is seen by the other.
-func (b *bench) apart(command string) {
-	b.t.Helper()
-	background(b.t, b.Cluster, "unshare", "--mount", "--propagation=private", "sh", "-c", strings.TrimSpace(command)+" && echo ready && read end")
 }

@@ -265,14 +265,14 @@ func endsInAny(s string, endings []string) bool {
 	return false
 }
 
-// harmless tells whether a value can be no secret, whatever its key: a switch, an amount, a path, a reference to a variable.
+// harmless tells whether a value can be no secret, whatever its key: a switch, an amount, a path, a UUID, a reference to a variable.
 func harmless(v string) bool {
 	switch strings.ToLower(v) {
 	case "", mask, "true", "false", "yes", "no", "on", "off", "none", "null", "nil", "default", "hidden", "redacted", "stripped":
 		return true
 	}
 	switch {
-	case strings.HasPrefix(v, mask), strings.HasPrefix(v, "<"): // ***stripped***, ***HIDDEN***, <nil>: masked by others
+	case strings.HasPrefix(v, mask), strings.HasPrefix(v, "<") && strings.IndexAny(v, "> ") == len(v)-1: // ***stripped***, <nil>: masked by others
 		return true
 	case strings.HasPrefix(v, "$(") && strings.HasSuffix(v, ")"), strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}"):
 		return true
@@ -290,7 +290,7 @@ func isAmount(v string) bool {
 }
 
 // roots of paths on nodes and in containers. A base64 text can begin with a slash too, so a slash alone is not enough.
-var roots = []string{"/bin/", "/csi", "/dev/", "/etc/", "/home/", "/host", "/lib/", "/mnt/", "/opt/", "/plugin", "/proc/", "/registration", "/root/",
+var roots = []string{"/bin/", "/config/", "/csi", "/dev/", "/etc/", "/home/", "/host", "/lib/", "/mnt/", "/opt/", "/plugin", "/proc/", "/registration", "/root/",
 	"/run/", "/sbin/", "/sys/", "/tmp/", "/usr/", "/var/"}
 
 func isPath(v string) bool {
@@ -307,6 +307,7 @@ func isPath(v string) bool {
 }
 
 func isUUID(v string) bool {
+	v = strings.TrimPrefix(v, "pvc-") // as provisioners name volumes
 	if len(v) != 36 {
 		return false
 	}

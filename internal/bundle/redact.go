@@ -244,12 +244,19 @@ func redactAnnotation(key, value string) (redacted string, keep bool) {
 	}
 	domain, name, ok := strings.Cut(key, "/")
 	if !ok {
-		return mask, true
+		return maskUnlessHarmless(key, value), true
 	}
 	if strings.HasPrefix(domain, "csi.") || strings.HasPrefix(domain, "storage.") || strings.HasPrefix(domain, "snapshot.") || strings.HasPrefix(domain, "volume.") || isBelow(domain, annotationDomains) {
 		return redactKeyed(name, value), true
 	}
-	return mask, true
+	return maskUnlessHarmless(key, value), true
+}
+
+func maskUnlessHarmless(key, value string) string {
+	if classify(key) == plain && harmless(value) {
+		return value
+	}
+	return mask
 }
 
 func isBelow(domain string, parents []string) bool {
@@ -292,17 +299,23 @@ var parameterEndings = []string{
 	"percent", "timeout", "interval", "retention", "schedule", "compression", "dedup", "deduplication", "thin", "thick", "provisioning", "provisioner",
 	"encrypted", "encryption", "caching", "cache", "migratable", "locality", "balance", "redundancy", "resilience", "qos",
 	"zone", "zones", "region", "regions", "network", "networks", "subnet", "vpc", "topology", "affinity", "selector", "tag", "tags", "labels", "node", "nodes",
-	"url", "uri", "tenant", "project", "domain", "zpool", "recordsize", "blocksize", "chunk", "description", "comment", "kms", "shared", "readonly", "reservation", "wal"}
+	"cipher", "efficiency", "availability", "enforcement", "layout", "addr", "addrs", "vol", "attached", "status", "pvc", "week", "utc", "remote", "info", "opts", "volumeas", "createdby",
+	"filer", "style", "url", "uri", "tenant", "project", "domain", "zpool", "recordsize", "blocksize", "chunk", "description", "comment", "kms", "shared", "readonly", "reservation", "wal"}
 
 // redactParameter treats parameters of classes, attributes of volumes and what a driver published for an attachment.
 func redactParameter(key, value string) string {
 	if strings.HasPrefix(key, "csi.storage.k8s.io/") || strings.HasPrefix(key, "storage.kubernetes.io/") { // names and templates of the sidecars
 		return RedactText(value)
 	}
-	if s := redactKeyed(key, value); s == mask || harmless(value) || driverLike(value) || endsInAny(squash(key), parameterEndings) {
+	if s := redactKeyed(key, value); s == mask || harmless(value) || driverLike(value) || sayingWhere(key) {
 		return s
 	}
 	return mask
+}
+
+// sayingWhere: the value of such a key says what a volume is and where it lies. Some number their keys: PORTAL0.
+func sayingWhere(key string) bool {
+	return endsInAny(strings.TrimRight(squash(key), "0123456789"), parameterEndings)
 }
 
 // driverLike tells whether a value has the form of a driver's or provisioner's name.
@@ -336,6 +349,9 @@ var flagNames = []string{
 	"plugin-registration-path", "plugin", "provisioner", "provisioner-name", "region", "role", "service-account", "snapshot-name-prefix", "storage-driver", "topology-labels",
 	"topology-prefix", "type", "volume-name-prefix", "worker-node", "zone"}
 
+// switches take no value: the word behind one is a word of its own.
+var switches = []string{"debug", "verbose"}
+
 // redactArguments masks the values of flags that are not known, and words that may be such values. Programs and subcommands stay.
 func redactArguments(args []string) {
 	last := "" // the flag before, when it may take this argument as its value
@@ -358,7 +374,9 @@ func redactArguments(args []string) {
 			}
 			args[i] = arg[:strings.IndexByte(arg, '=')+1] + value
 		case flagLike(arg):
-			last = name
+			if last = name; slices.Contains(switches, name) {
+				last = ""
+			}
 		default: // -pSecret, or a text that begins with a dash
 			args[i], last = mask, ""
 		}
@@ -370,7 +388,7 @@ func flagKept(name, value string) bool {
 		return c == weak && harmless(value)
 	}
 	name = strings.ToLower(name)
-	return harmless(value) || driverLike(value) || strings.HasPrefix(name, "leader-election") || slices.Contains(flagNames, name)
+	return harmless(value) || driverLike(value) || strings.HasPrefix(name, "leader-election") || slices.Contains(flagNames, name) || sayingWhere(name)
 }
 
 const lowerCase = "abcdefghijklmnopqrstuvwxyz-"

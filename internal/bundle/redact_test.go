@@ -133,9 +133,13 @@ func TestRedactOwnKinds(t *testing.T) {
 	}
 }
 
-// Nothing that any case needs may be taken away: Redact leaves them all as they are.
+// Nothing that a case needs may be taken away: Redact leaves these as they are. That no answer about any case changes is a test
+// of internal/collect.
 func TestCasesAreNotMasked(t *testing.T) {
 	for _, dir := range caseFolders(t) {
+		if filepath.Base(filepath.Dir(dir)) != "cases" {
+			continue
+		}
 		raw, err := os.ReadFile(dir + "/cluster.json")
 		if err != nil {
 			t.Fatal(err)

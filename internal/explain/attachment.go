@@ -43,6 +43,7 @@ func attacherFinalizer(driver string) string { return "external-attacher/" + san
 // attachment is the VolumeAttachment of the view's volume to a node, got by its computed name.
 func (v *View) attachment(node string) (*storagev1.VolumeAttachment, Truth) {
 	if v.PV == nil && v.pvKnown == Unknown {
+		list[*storagev1.VolumeAttachment](v.world, inAttachments, snapshot.Query{}) // they name the volume: whoever may read neither is told of both
 		return nil, Unknown
 	}
 	if v.Driver == "" || v.Handle == "" || node == "" {

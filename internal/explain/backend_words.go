@@ -12,7 +12,7 @@ const (
 		`(could not|cannot|can't|failed to|unable to|couldn't) (find|get|locate) (the )?(instance|node|server|droplet|linode|vm|virtual ?machine|host)\b|` +
 		`InvalidInstanceID|ResourceNotFound.{0,120}/virtualMachine|/instances/[^ ']+' was not found|\b(host|initiator)s? for (the )?(node|host|machine)\b.{0,300}\bnot (found|defined|registered|configured)|unknown node|invalid node ?id|no such (instance|node|server)|csinode\.storage\.k8s\.io "[^"]*" not found|has no NodeID annotation`
 
-	tooManyCalls = `rateLimitExceeded|rate limit|RequestLimitExceeded|Throttl|TooManyRequests|too many requests|\b429\b|quota exceeded for quota metric|SNAT|exceeded the rate`
+	tooManyCalls = `rateLimitExceeded|rate.?limit|requests per (second|minute|hour)|RequestLimitExceeded|Throttl|TooManyRequests|too many requests|\b429\b|quota exceeded for quota metric|SNAT|exceeded the rate`
 
 	// denied: the backend does not take the driver's account.
 	denied = `code = (PermissionDenied|Unauthenticated)\b|\b40[13]\b|forbidden|unauthori[sz]ed|not authori[sz]ed|NotAuthorized|AuthorizationFailed|authori[sz]ation (failed|failure|denied)|AuthFailure|Access ?Denied|permission ?denied|PERMISSION_DENIED|` +

@@ -35,6 +35,32 @@ func (v *View) mountTrouble() *trouble {
 	if t != nil && !after.IsZero() && v.taken.Sub(t.At) > recent {
 		return nil
 	}
+	if t == nil {
+		return v.mountLogged(after)
+	}
+	return t
+}
+
+var mountFails = regexp.MustCompile(`(MountVolume|MapVolume)\.\w+ failed|failed to process volumes|unmounted volumes=`)
+
+// mountLogged is what the kubelet's log says of the pod's volume where no event does: it does not tell the API all of it.
+func (v *View) mountLogged(after time.Time) *trouble {
+	n, _ := v.atHand(v.Node)
+	if n == nil {
+		return nil
+	}
+	var t *trouble
+	for _, l := range n.KubeletLog {
+		text := strings.ReplaceAll(l.Message, `\"`, `"`)
+		if !mountFails.MatchString(text) || l.At.Before(latest(after, v.Pod.CreationTimestamp.Time)) || n.CollectedAt.Sub(l.At) > recent ||
+			!v.names(text) && !(strings.Contains(text, string(v.Pod.UID)) && v.waitsFor(text)) {
+			continue
+		}
+		if t == nil {
+			t = &trouble{Since: l.At, Source: "kubelet"}
+		}
+		t.Text, t.At, t.Count, t.Evidence = text, l.At, t.Count+1, n.seen("kubeletLog", text)
+	}
 	return t
 }
 
@@ -274,7 +300,7 @@ func (v *View) blamed() (*blame, Truth) {
 		}
 	}
 	b.Confidence = sure(b.Cause, b.Trouble.Text)
-	if known == Unknown && (b.Cause == "" || vague[b.Cause] || deadStaging.in(telling(t.Text)) || b.Cause == "publish/stale-publish-mount" && deadTarget.in(t.Text) || badSuperblock.in(t.Text) && !ioError.in(t.Text)) {
+	if known == Unknown && (b.Cause == "" || vague[b.Cause] || b.ambiguous()) {
 		return nil, Unknown
 	}
 	if v.failing() && v.settled(t) == StatusWaiting && b.Cause != "" {
@@ -345,6 +371,12 @@ func (v *View) soon(b *blame) {
 	if v.at(HopStage) {
 		b.Cause = "stage/in-progress"
 	}
+}
+
+// ambiguous: the words have several reasons that the node's report tells apart.
+func (b *blame) ambiguous() bool {
+	text := b.Trouble.Text
+	return deadStaging.in(telling(text)) || b.Cause == "publish/stale-publish-mount" && deadTarget.in(text) || badSuperblock.in(text) && !ioError.in(text) || fabricsLogin.in(text)
 }
 
 // vague are causes whose words have several reasons that the node's report tells apart.

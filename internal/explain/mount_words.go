@@ -59,6 +59,7 @@ var mountWords = []signature{
 	sig("stage/bad-mount-options", `mount error[ (:]+(22|95|524)\b`),
 	sig("stage/driver-error", `mount error[ (:]+\d+`),
 
+	sig("stage/server-unreachable", `(write|connect) to /dev/nvme-fabrics\b.{0,60}`), // a login that fails; the kernel's log says why
 	sig("stage/device-unreadable", `input/output error|\bI/O error|remote I/O error|can't read super ?block|no such device or address|no medium found|short read|\bENXIO\b|transport-offline|rejecting I/O to offline device|attempt to access beyond end of device`),
 	sig("stage/bad-mount-options", `(unknown|unrecogni[sz]ed|invalid|bad|incorrect|unsupported|illegal|conflicting) mount (option|flag|parameter)s?|incorrect mount option was specified|mount options? .{0,80}(invalid|not supported|unsupported|not allowed|not permitted|incompatible|conflict|unknown|rejected)|unknown parameter|bad value for|unrecogni[sz]ed (option|parameter)|nfs version or transport protocol is not supported|protocol not supported|: bad option;|bad option:|invalid option|invalid argument`),
 	sig("stage/permission", `access denied by server|status_(logon_failure|access_denied|account\w*|password\w*)|nt_status_access_denied|login failed due to authorization|authori[sz]ation (fail|error|denied)|authentication (fail|error|denied)|auth\w* (fail|denied)|not authori[sz]ed|unauthori[sz]ed|access ?denied|forbidden|(invalid|wrong|bad|expired|incorrect) (credential|password|passphrase|token|access key|secret key|key)s?|no key available with this passphrase|required key not available|invalid client|signature\w* (does not|doesn't) match|invalidaccesskeyid|expiredtoken|status ?code:? (401|403)\b|code: 403\b|iam role must be|assumerole\w*|aadsts\d+|nmi response failed|failed to (get|acquire) (\w+ ){0,3}token|could not find default credentials|identity not found|\(13\) permission denied|mount\S* ?.{0,200}(permission denied|operation not permitted)|map failed.{0,80}(permission denied|operation not permitted)`),
@@ -111,6 +112,9 @@ func (w *world) mountTells(text string) string {
 
 // vagueMount: mount(8) and drivers say these for so many reasons that only the kernel's log or the device tells which.
 var vagueMount = phrase(`wrong fs type, bad option, bad superblock|exit status \d+\s*$|failed with mount failed: exit status \d+`)
+
+// fabricsLogin: an NVMe target does not answer, or refuses the host: the kernel's log tells.
+var fabricsLogin = phrase(`(write|connect) to /dev/nvme-fabrics`)
 
 // deadTarget: looking at the pod's path fails on a device's error; whether it is dead by itself or with its staging mount only the
 // node's report tells.

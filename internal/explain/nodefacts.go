@@ -134,6 +134,9 @@ const minIdentity = 8
 // what ControllerPublishVolume handed on of device names.
 func (v *View) identities(driver, handle, pv, node string) []string {
 	all := []string{handle, pv, handle[strings.LastIndexAny(handle, "/#:^,")+1:]}
+	if uuids := anyUUID.FindAllString(handle, -1); len(uuids) > 0 { // what stands before it is of the driver, the pool, the cluster
+		all = append(all, uuids[len(uuids)-1])
+	}
 	v.ahead(func() {
 		if a, known := get[*storagev1.VolumeAttachment](v.world, inAttachments, "", attachmentName(handle, driver, node)); known == Yes {
 			for _, value := range a.Status.AttachmentMetadata {
@@ -212,6 +215,9 @@ func linkedTo(d *nodereport.Device, ids []string) bool {
 
 // device finds a mount's device; nil for NFS, FUSE and the like, and where the report does not have it.
 func (n *nodeFacts) device(m mountinfo.Mount) *nodereport.Device {
+	if m.FSType == "devtmpfs" { // a raw block volume: the mount is of the device's node
+		return n.named([]string{strings.TrimPrefix(m.Root, "/")})
+	}
 	if m.Anonymous() {
 		return nil
 	}
@@ -320,6 +326,11 @@ func damaged(s *nodereport.Signature) bool { return s.Error != "" && !oneWord.Ma
 
 // deadStats are the errors of stat on a mount that has nothing behind it any more (mount-utils IsCorruptedMnt, and ENXIO).
 var deadStats = []string{"ENOTCONN", "ESTALE", "EIO", "EHOSTDOWN", "ENODEV", "ENXIO", "ESHUTDOWN", "EUCLEAN"}
+
+// dead: stat of a mount fails since there is nothing behind it. A client that a Ceph server has evicted is refused.
+func dead(stat string, m mountinfo.Mount) bool {
+	return slices.Contains(deadStats, stat) || stat == "EACCES" && m.FSType == "ceph"
+}
 
 // describe writes a device for a human who then looks at the node.
 func describe(d *nodereport.Device) string {

@@ -226,7 +226,7 @@ func proveKernelLacks(v *View, n *nodeFacts, t *trouble) *blame {
 		return nil
 	}
 	line := n.kernelSays(func(l nodereport.LogLine) bool {
-		return v.during(l) && kernelLacks.in(l.Message) && v.lineIsOurs(n, l, nil)
+		return v.during(l) && kernelLacks.in(l.Message) && (l.Device == "" || v.lineIsOurs(n, l, nil))
 	})
 	if line == nil {
 		return nil

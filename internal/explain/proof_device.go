@@ -98,7 +98,7 @@ var (
 
 // proveHolder: something holds the device, on this node or, of a replicated one, on another.
 func proveHolder(v *View, n *nodeFacts, t *trouble) *blame {
-	if !v.failing() || t == nil || !busyWords.in(t.Text) {
+	if !v.failing() || t == nil || !busyWords.in(t.Text) || told(kubeletWords, t.Text) != "" { // its own words are of pods, not of devices
 		return nil
 	}
 	d := n.subject(t)
@@ -158,6 +158,19 @@ func proveHolder(v *View, n *nodeFacts, t *trouble) *blame {
 	if refused := v.kernelOn(n, d, refusedBy); refused != nil {
 		b.Evidence = append(b.Evidence, n.seenLine(refused))
 		for _, peer := range v.peers(n, d) {
+			for i := range peer.Devices {
+				o := &peer.Devices[i]
+				mounts := peer.table.Of(o.MajorMinor)
+				if o.Kind != d.Kind || len(mounts) == 0 || !slices.ContainsFunc(o.Links, func(l string) bool { return slices.Contains(d.Links, l) }) {
+					continue
+				}
+				b.Why = fmt.Sprintf("The replicated device %s of volume %s cannot become writable on node %s, since on node %s it is mounted at %s.", d.Name, v.volumeName(), n.node, peer.node, mounts[0].Mountpoint)
+				b.Evidence = append(b.Evidence, peer.seenMount(mounts[0]))
+				if slices.ContainsFunc(peer.Orphans, func(o nodereport.Orphan) bool { return strings.HasPrefix(mounts[0].Mountpoint, o.Path+"/") }) {
+					b.Why = strings.TrimSuffix(b.Why, ".") + ", the orphaned folder of a pod that is gone."
+				}
+				return b
+			}
 			if line := peer.kernelSays(func(l nodereport.LogLine) bool {
 				return l.Device == d.Name && v.during(l) && heldOpen.MatchString(l.Message)
 			}); line != nil {
@@ -294,7 +307,7 @@ func (n *nodeFacts) mountedTwin(d *nodereport.Device, uuid string) *nodereport.D
 	return nil
 }
 
-var unsupported = phrase(`unknown (incompatible|incompat|ro-compat|required|log incompat\w*) features?|couldn't mount (\w+ )?because of unsupported|cannot be safely mounted by this kernel|unsupported (feature|version|block ?size|sector)|not supported by this kernel|has unsupported|unrecognized feature|unknown (or )?unsupported|bad block size|File system with blocksize \d+ bytes\. Only pagesize|incompatible features|cannot mount because of unsupported`)
+var unsupported = phrase(`unknown (incompatible|incompat|ro-compat|required|log incompat\w*) features?|couldn't mount (\w+ )?because of unsupported|cannot be safely mounted by this kernel|unsupported (feature|version|block ?size|sector)|not supported by this kernel|has unsupported|sectorsize \d+ not (yet )?supported|unrecognized feature|unknown (or )?unsupported|bad block size|File system with blocksize \d+ bytes\. Only pagesize|incompatible features|cannot mount because of unsupported`)
 
 var badOption = phrase(`(unrecognized|unknown|unsupported|invalid|bad) mount option|unknown parameter|bad value for|mount option .{0,60}(not supported|incompatible|requires)|option .{0,40}requires`)
 
@@ -351,11 +364,14 @@ func proveUnsupported(v *View, n *nodeFacts, t *trouble) *blame {
 	return b
 }
 
-var kernelRefuses = phrase(`failed to (blocklist|blacklist|acquire lock).{0,40}-13|: -13$|authenticat\w* (error|fail)|auth protocol .{0,40}(fail|error)|STATUS_(ACCESS_DENIED|LOGON_FAILURE)|login (failed|rejected)|rejected.{0,40}(authorization|credential)|access denied|permission denied|CIFS.{0,80}(-13|logon)`)
+var kernelRefuses = phrase(`connect for subsystem \S+ is not allowed|failed to (blocklist|blacklist|acquire lock).{0,40}-13|: -13$|authenticat\w* (error|fail)|auth protocol .{0,40}(fail|error)|STATUS_(ACCESS_DENIED|LOGON_FAILURE)|login (failed|rejected)|rejected.{0,40}(authorization|credential)|access denied|permission denied|CIFS.{0,80}(-13|logon)`)
 
 // proveRefused: the kernel was refused by the server.
 func proveRefused(v *View, n *nodeFacts, t *trouble) *blame {
-	if !v.failing() || t == nil || v.mountTells(t.Text) != "stage/permission" && !vagueMount.in(t.Text) {
+	if !v.failing() || t == nil {
+		return nil
+	}
+	if cause := v.mountTells(t.Text); cause != "stage/permission" && cause != "stage/server-unreachable" && !vagueMount.in(t.Text) {
 		return nil
 	}
 	line := n.kernelSays(func(l nodereport.LogLine) bool {
@@ -467,7 +483,7 @@ func proveMismatch(v *View, n *nodeFacts, t *trouble) *blame {
 		}
 		return fs
 	}
-	known := slices.Contains([]string{"ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "ntfs", "iso9660", "f2fs", "zfs_member", "linux_raid_member", "ceph_bluestore", "crypto_LUKS", "LVM2_member", "dos", "gpt", "swap"}, have)
+	known := slices.Contains([]string{"ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "ntfs", "iso9660", "f2fs", "zfs_member", "linux_raid_member", "bcache", "drbd", "ceph_bluestore", "crypto_LUKS", "LVM2_member", "dos", "gpt", "swap"}, have)
 	if !known || want == "" || family(have) == family(want) || have == "crypto_LUKS" && len(d.Holders) > 0 {
 		return nil
 	}

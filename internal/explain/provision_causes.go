@@ -346,6 +346,9 @@ func provisioning(v *View) (Finding, Truth) {
 		f.Why = fmt.Sprintf("What provisioner %s last complained of is over, and it tries again by itself.", v.Driver)
 		f.Evidence = []Evidence{old.Evidence}
 	}
+	if node := v.selectedNode(); node != "" {
+		f.Why = sentence(f.Why) + fmt.Sprintf(" The scheduler chose node %s for it.", node)
+	}
 	f.Evidence = append(f.Evidence, fact(v.claimObject(), "status.phase", string(v.Claim.Status.Phase), v.Claim.CreationTimestamp.Time))
 	f.Fix = []Step{v.look("Look again in a few minutes", "get", "pvc", v.ClaimName, "-n", v.Namespace)}
 	return f, Yes

@@ -45,7 +45,7 @@ var provisionWords = []signature{
 	sig("provision/backend-unreachable", `\b(`+networkErrors+`)\b|connecting failed|connection (refused|reset|timed out)|i/o timeout|no such host|no route to host|network is unreachable|dial tcp|server misbehaving|x509:|host is down|ret=-11[0-3]\b`),
 	sig("provision/invalid-parameters", `code = InvalidArgument\b|claim Selector is not supported|unknown parameter|reserved namespace csi\.storage|fstype specified in parameters with both|infeasible error|`+
 		`(invalid|unsupported|illegal|unrecognized) (\S+ ){0,3}(parameter|value|argument|size|type|option|tier|profile|storage ?class|disk|request|format)|InvalidParameter|`+
-		`(missing|required) (\S+ ){0,3}parameter|parameter \S+ .{0,40}(required|missing|invalid|not supported)|(must|should) be (at least|greater|less|between|a multiple|one of|set|specified)|`+
+		`(missing|required) (\S+ ){0,3}parameter|\b(property|parameter|option|attribute) is (unknown|unsupported|not (known|recogni[sz]ed|supported))|parameter \S+ .{0,40}(required|missing|invalid|not supported)|(must|should) be (at least|greater|less|between|a multiple|one of|set|specified)|`+
 		`(minimum|maximum) (\S+ )?(size|capacity|value)|too (small|large)|(smaller|less|larger|greater|more) than (the )?(minimum|maximum|allowed|min|max)|less than requested capacity|`+
 		`does not support (dynamic provisioning|snapshot restore|clon|volume clon)|is for driver \S+ which does not match|missing configuration for cluster|`+
 		`(pool|volume ?group|datastore|storage ?policy|file ?system|fsName|backend|volume type|disk ?type|share|export|dataset|storage class)\S* .{0,60}(not found|does not exist|doesn't exist|not exist|could not be found)|`+

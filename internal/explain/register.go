@@ -25,7 +25,7 @@ func registerHop(v *View) Hop {
 	case v.Node == "":
 		return laterHop("")
 	case v.mounted():
-		return okHop("")
+		return v.silentHop(HopRegister)
 	}
 	o := Object{Kind: "CSINode", Name: v.Node}
 	_, known := v.registered(v.Node)

@@ -91,6 +91,11 @@ func kubeletRootMismatch(v *View) (Finding, Truth) {
 	if !v.at(HopRegister, HopStage, HopPublish) || v.Driver == "" || v.Node == "" {
 		return Finding{}, No
 	}
+	if b := v.silent(); b != nil && v.at(HopRegister) {
+		f := v.pluginFinding(v.Node, b.Why, b.Evidence...)
+		f.Status, f.Confidence = v.unwell(nil), Certain
+		return f, truth(b.Cause == "register/kubelet-root-mismatch")
+	}
 	told, t := "", v.mountTrouble()
 	if !v.at(HopRegister) { // registered all the same: the path that the kubelet gave is not there for the plugin
 		if t == nil || !notThere.MatchString(t.Text) {

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -171,7 +172,11 @@ func notPropagated(v *View, n *nodeFacts) *blame {
 				confidence = Likely
 			}
 			who := processes(ns)
-			return &blame{Cause: "publish/mount-not-propagated", Confidence: confidence, Evidence: []Evidence{n.seen("mountinfo", "nothing is mounted at "+n.publish.Path),
+			cause := "publish/mount-not-propagated"
+			if m.Mountpoint != n.publish.Path { // the plugin has the kubelet's folder under another name
+				cause = "register/kubelet-root-mismatch"
+			}
+			return &blame{Cause: cause, Confidence: confidence, Evidence: []Evidence{n.seen("mountinfo", "nothing is mounted at "+n.publish.Path),
 				n.seen("namespaces["+fmt.Sprint(ns.Inode)+"] "+m.Mountpoint, fmt.Sprintf("%s %s, only seen by %s", m.FSType, m.Source, who))},
 				Why: fmt.Sprintf("The driver %s mounted the volume at %s, but only inside its own container (%s): on node %s nothing is mounted there. Pod %s sees an empty folder of the node's disk and writes into it.",
 					v.Driver, m.Mountpoint, who, n.node, v.say("POD"))}
@@ -238,7 +243,7 @@ func staleStaging(v *View, n *nodeFacts) *blame {
 		if why == "" && n.foreign(d, own) {
 			why = "it is not the volume's device, which is " + describe(own)
 		}
-		if why == "" && i == len(layers)-1 && slices.Contains(deadStats, n.volume.Staging.Stat) {
+		if why == "" && i == len(layers)-1 && dead(n.volume.Staging.Stat, m) {
 			why = "stat says " + n.volume.Staging.Stat
 		}
 		if why == "" {
@@ -271,14 +276,22 @@ func mountSource(m mountinfo.Mount, d *nodereport.Device) string {
 func wrongMount(v *View, n *nodeFacts) *blame {
 	m, ok := n.published()
 	staged := n.staged()
-	block := v.PV != nil && v.PV.Spec.VolumeMode != nil && *v.PV.Spec.VolumeMode == corev1.PersistentVolumeBlock
+	block := v.PV != nil && modeOf(v.PV.Spec.VolumeMode) == corev1.PersistentVolumeBlock || v.PV == nil && v.Claim != nil && modeOf(v.Claim.Spec.VolumeMode) == corev1.PersistentVolumeBlock
 	b := &blame{Cause: "publish/wrong-mount"}
 	switch {
-	case block && n.publish.Type == "file":
+	case block && n.publish.Type == "file" && m.FSType != "devtmpfs":
 		b.Why = fmt.Sprintf("On node %s the block volume %s is published to pod %s as a regular file on the node's own disk, not as a device node.", n.node, v.volumeName(), v.say("POD"))
 		b.Evidence = []Evidence{n.seen("volumes.publishes.type", n.publish.Type+" "+n.publish.Path)}
 		if ok {
 			b.Evidence = append(b.Evidence, n.seenMount(m))
+		}
+	case block && ok && n.otherLinks(v, n.device(m)) != nil:
+		o := n.otherLinks(v, n.device(m))
+		b.Why = fmt.Sprintf("On node %s pod %s was given the device %s for volume %s, and that is the device of volume %s.", n.node, v.say("POD"), describe(n.device(m)), v.volumeName(), otherName(o))
+		b.Evidence = []Evidence{n.seenMount(m), n.seenDevice(n.device(m))}
+		if known := n.knownDevice(); known != nil {
+			b.Why = strings.TrimSuffix(b.Why, ".") + "; its own is " + describe(known) + "."
+			b.Evidence = append(b.Evidence, n.seenDevice(known))
 		}
 	case block:
 		return nil
@@ -299,6 +312,19 @@ func wrongMount(v *View, n *nodeFacts) *blame {
 		return nil
 	}
 	return b
+}
+
+// otherLinks is another volume whose device a device is by its links, and which is not the view's volume's.
+func (n *nodeFacts) otherLinks(v *View, d *nodereport.Device) *nodereport.Volume {
+	if d == nil || n.inStack(d) || n.knownDevice() == nil {
+		return nil
+	}
+	for _, o := range n.others {
+		if ids := v.identities(o.Driver, o.Handle, o.PV, n.node); carries(d, ids) || linkedTo(d, ids) {
+			return o
+		}
+	}
+	return nil
 }
 
 // mounts: the driver serves this volume by a mount, so that a path without one is wrong. Some drivers only fill a folder.
@@ -341,7 +367,7 @@ func stalePublish(v *View, n *nodeFacts) *blame {
 	case why != "":
 		b.Why = fmt.Sprintf("On node %s pod %s has volume %s mounted from %s, and %s.", n.node, v.say("POD"), v.volumeName(), mountSource(m, d), why)
 		b.Evidence = append(b.Evidence, n.seenDevice(d))
-	case slices.Contains(deadStats, n.publish.Stat) && (d == nil || !n.stopped(d)):
+	case dead(n.publish.Stat, m) && (d == nil || !n.stopped(d)):
 		b.Why = fmt.Sprintf("On node %s the mount of volume %s for pod %s is dead: looking at it fails with %s.", n.node, v.volumeName(), v.say("POD"), n.publish.Stat)
 	default:
 		return nil
@@ -354,6 +380,12 @@ func containerMount(v *View, n *nodeFacts) *blame {
 	host, ok := n.published()
 	if !ok || v.Volume == nil {
 		return nil
+	}
+	for _, m := range n.table.Below(strings.Replace(strings.TrimSuffix(n.publish.Path, "/mount"), "/volumes/kubernetes.io~csi/", "/volume-subpaths/", 1)) {
+		if m.Deleted() { // POD/volume-subpaths/VOLUME/CONTAINER/INDEX, what the container gets
+			return &blame{Cause: "start/subpath", Evidence: []Evidence{n.seenMount(host), n.seenMount(m)},
+				Why: fmt.Sprintf("The folder that container %s of pod %s mounts by subPath was deleted on the volume, and made anew since if it is there: the container has the old one.", path.Base(path.Dir(m.Mountpoint)), v.say("POD"))}
+		}
 	}
 	for _, ns := range n.Namespaces {
 		if !n.ofPod(ns, string(v.Pod.UID)) {

@@ -131,7 +131,7 @@ func (o *options) diagnose(parent context.Context, k kind, name string) (explain
 	o.note(stats)
 	d, _ := explain.Explain(s, target, opts)
 	if d.Missing {
-		return d, nil, o.notFound(ctx, src, k, target)
+		return d, nil, o.notFound(ctx, src, k, target, d.Gaps)
 	}
 	if o.probing.on {
 		return o.probed(parent, kept, target, opts, d, s)
@@ -155,8 +155,8 @@ func (o *options) note(stats collect.Stats) {
 	}
 }
 
-// notFound names what the user may have meant.
-func (o *options) notFound(ctx context.Context, src collect.Source, k kind, t explain.Target) error {
+// notFound names what the user may have meant, and what could not be read that may tell why it was never made.
+func (o *options) notFound(ctx context.Context, src collect.Source, k kind, t explain.Target, gaps []explain.Gap) error {
 	found := src.Fetch(ctx, snapshot.Query{Resource: k.Resource})
 	if found.Gap != nil && t.Namespace != "" {
 		found = src.Fetch(ctx, snapshot.Query{Resource: k.Resource, Namespace: t.Namespace})
@@ -184,6 +184,9 @@ func (o *options) notFound(ctx context.Context, src collect.Source, k kind, t ex
 	}
 	if len(near)+len(elsewhere) == 0 {
 		msg += "; kubectl csidoctor " + k.Names[0] + " lists those that exist"
+	}
+	if i := slices.IndexFunc(gaps, func(g explain.Gap) bool { return g.Reason == "forbidden" }); i >= 0 {
+		msg += fmt.Sprintf("; whether it was asked for and refused could not be read: %s; %s", gaps[i].Detail, gaps[i].Remedy)
 	}
 	return fmt.Errorf("%s", render.Clean(msg))
 }

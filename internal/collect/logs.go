@@ -39,12 +39,17 @@ func (l *Live) excerpts(ctx context.Context, q snapshot.Query) Answer {
 		for name, n := range map[string]int{"tailLines": logLines, "sinceSeconds": int(logAge.Seconds()), "limitBytes": logBytes} {
 			get.Param(name, strconv.Itoa(n))
 		}
-		body, err := get.Do(ctx).Raw()
+		answer := get.Do(ctx)
+		err := answer.Error()            // Raw alone does not read what the server says of a refusal
 		if apierrors.IsBadRequest(err) { // the container waits to start
 			continue
 		}
 		if err != nil {
 			return l.failure(ctx, snapshot.Query{Resource: "pods/log", Namespace: q.Namespace, Name: q.Name}, err)
+		}
+		body, err := answer.Raw()
+		if err != nil {
+			return l.failure(ctx, q, err)
 		}
 		excerpt := &snapshot.LogExcerpt{TypeMeta: metav1.TypeMeta{APIVersion: "csidoctor.dev/v1alpha1", Kind: "LogExcerpt"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: q.Namespace, Name: q.Name}, Container: c.Name, Lines: linesWith(body, words)}

@@ -94,7 +94,7 @@ func TestLogsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := live.Fetch(t.Context(), logQuery)
-	if a.Gap == nil || a.Gap.Reason != "forbidden" || !strings.Contains(a.Gap.Remedy, "kubectl auth can-i get pods/log") && !strings.Contains(a.Gap.Remedy, "--subresource") {
+	if a.Gap == nil || a.Gap.Reason != "forbidden" || !strings.Contains(a.Gap.Detail, `cannot get resource "pods/log"`) || !strings.Contains(a.Gap.Remedy, "kubectl auth can-i get pods/log") && !strings.Contains(a.Gap.Remedy, "--subresource") {
 		t.Errorf("%+v", a.Gap)
 	}
 }

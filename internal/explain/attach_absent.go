@@ -117,6 +117,13 @@ func attacherNotRunning(v *View) (Finding, Truth) {
 		}
 		return Finding{}, No
 	}
+	if s.Works == Yes {
+		lacks := No
+		v.ahead(func() { _, lacks = v.attachRBAC() })
+		if lacks == Yes || v.sidecarError(attacherSidecar) != nil {
+			return Finding{}, No // it is there, and cannot
+		}
+	}
 	if d, known := v.csiDriver(); d == nil && !dead && (known == Unknown || s.Works == Unknown) {
 		return Finding{}, Unknown // it may be that the driver attaches nothing
 	}

@@ -227,7 +227,7 @@ func (v *View) attachSays() (*trouble, Truth) {
 	if t := v.attachEvent(); t != nil && known != Yes && strings.Contains(t.Text, "AttachVolume.Attach failed") && !attachEcho.MatchString(t.Text) && !v.cured(t.Text) {
 		return t, Yes
 	}
-	if known == Yes && at.DeletionTimestamp == nil && !at.Status.Attached && at.Status.AttachError == nil && !untouched(at) {
+	if known == Yes && at.DeletionTimestamp == nil && !at.Status.Attached && at.Status.AttachError == nil {
 		return v.orLogged(nil, HopAttach, attacherSidecar), Yes
 	}
 	if known == No {

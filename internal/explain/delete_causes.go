@@ -281,7 +281,7 @@ func deleteRBAC(v *View) (Finding, Truth) {
 	if v.hop(HopDelete).Status == StatusWaiting || !slices.Contains(v.PV.Finalizers, finalizerProvisioner) {
 		return Finding{}, No
 	}
-	s := v.sidecar(provisionerSidecar)
+	s := v.withPod(v.sidecar(provisionerSidecar))
 	if s.Pod == nil {
 		return Finding{}, min(s.Works, Unknown)
 	}

@@ -218,7 +218,7 @@ func detachRBAC(v *View) (Finding, Truth) {
 		if v.age(at.DeletionTimestamp.Time) < normalAttach {
 			return Finding{}, No
 		}
-		s := v.sidecar(attacherSidecar)
+		s := v.withPod(v.sidecar(attacherSidecar))
 		if s.Pod == nil {
 			return Finding{}, Unknown
 		}

@@ -63,6 +63,7 @@ type sidecar struct {
 	Pod      *corev1.Pod // the leader's, or the one that does not run; nil: not to be seen
 	Present  bool        // some trace of it exists: a lease or a pod
 	Renewed  time.Time   // its lease's last renewal; zero: there is no lease
+	host     string      // that its lease names as the leader, where that is no pod: a pod with the host's network has its name
 }
 
 // sidecar judges whether a sidecar of the driver is at work, by its lease, then its pods.
@@ -95,6 +96,8 @@ func (v *View) judged(kind sidecarKind) sidecar {
 		}
 		if p, known := get[*corev1.Pod](v.world, inPods, lease.Namespace, holder); known == Yes {
 			s.Pod = p
+		} else if known == No {
+			s.host = holder
 		}
 		renewed := renewedAt(lease)
 		s.Renewed = renewed
@@ -162,6 +165,23 @@ func driverDown(p *corev1.Pod) (why string, ev Evidence) {
 		why, ev = w, e
 	}
 	return why, ev
+}
+
+// withPod is the sidecar with its leader's pod, also where the lease knows that by its host alone.
+func (v *View) withPod(s sidecar) sidecar {
+	if s.Pod != nil || s.host == "" {
+		return s
+	}
+	v.ahead(func() {
+		pods, _ := v.sidecarPods(s.Kind)
+		for _, p := range pods {
+			node := sanitized(p.Spec.NodeName)
+			if p.Spec.HostNetwork && (strings.HasPrefix(node+"-", s.host+"-") || strings.HasPrefix(s.host+"-", node+"-")) { // with or without its domain
+				s.Pod = p
+			}
+		}
+	})
+	return s
 }
 
 // sidecarDown adds why a sidecar that does not work does not: its container's state, or the Deployment or StatefulSet that

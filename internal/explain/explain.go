@@ -187,6 +187,7 @@ func (a *answer) examine(v *View) {
 		switch {
 		case f != nil:
 			v.setStatus(b, f.Status, f.Until)
+			v.setStatus(f.Hop, f.Status, f.Until)
 			a.add(*f)
 			if b == HopAttach && f.Status == StatusWaiting { // whoever asks a bundle later will want it
 				v.ahead(func() {
@@ -320,11 +321,14 @@ func (v *View) shown() []Hop {
 	return out
 }
 
-// add puts a finding into the answer; the same cause of another pod is the same finding.
+// add puts a finding into the answer; the same cause of another pod is the same finding, and the worse one of the two is it.
 func (a *answer) add(f Finding) {
 	a.Verdict = Worst(a.Verdict, verdictOf(f.Status))
-	for _, have := range a.Findings {
+	for i, have := range a.Findings {
 		if have.Cause == f.Cause {
+			if verdictOf(f.Status).Rank() < verdictOf(have.Status).Rank() {
+				a.Findings[i] = f
+			}
 			return
 		}
 	}

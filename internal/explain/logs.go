@@ -3,6 +3,7 @@ package explain
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,8 +44,18 @@ type logLine struct {
 // klogHead stands before the words of every line of the sidecars and of most drivers: severity, date, time, thread, file.
 var klogHead = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+\s+\d+ [^\s\]]+\] `)
 
-// words is the line without what the logger puts before it.
-func (l logLine) words() string { return klogHead.ReplaceAllString(l.Text, "") }
+// klogError is the error in a structured line, quoted.
+var klogError = regexp.MustCompile(` err(?:or)?=("(?:[^"\\]|\\.)*")`)
+
+// words is what the line says: the error that it carries, else all but what the logger puts before it.
+func (l logLine) words() string {
+	if m := klogError.FindStringSubmatch(l.Text); m != nil {
+		if said, err := strconv.Unquote(m[1]); err == nil {
+			return said
+		}
+	}
+	return klogHead.ReplaceAllString(l.Text, "")
+}
 
 func (l logLine) evidence(p *corev1.Pod) Evidence {
 	return fact(ref(p), "log of "+l.Container, l.words(), l.At)
@@ -84,23 +95,22 @@ var fails = regexp.MustCompile(`^E\d{4} |(?i)\brpc error: code = |\bis forbidden
 // sidecarError is what a sidecar's leader logged last of the view's volume and failed with. It stands in where no event and no
 // status says anything: events are lost or expire after an hour, and some sidecars write none.
 func (v *View) sidecarError(kind sidecarKind) *trouble {
+	var s sidecar
+	v.ahead(func() { s = v.withPod(v.sidecar(kind)) })
+	if s.Pod == nil {
+		return nil
+	}
 	var t *trouble
-	v.ahead(func() {
-		s := v.sidecar(kind)
-		if s.Pod == nil {
-			return
+	for _, l := range v.logged(s.Pod) {
+		if !fails.MatchString(l.Text) || v.taken.Sub(l.At) > recent {
+			continue
 		}
-		for _, l := range v.logged(s.Pod) {
-			if !fails.MatchString(l.Text) || v.taken.Sub(l.At) > recent {
-				continue
-			}
-			if t == nil {
-				t = &trouble{Since: l.At, Source: kind.Name}
-			}
-			t.Text, t.At, t.Evidence = l.words(), l.At, l.evidence(s.Pod)
-			t.Count++
+		if t == nil {
+			t = &trouble{Since: l.At, Source: kind.Name}
 		}
-	})
+		t.Text, t.At, t.Evidence = l.words(), l.At, l.evidence(s.Pod)
+		t.Count++
+	}
 	return t
 }
 

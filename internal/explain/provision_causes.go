@@ -96,10 +96,12 @@ Do not write the labels by hand: kubelet sets them when the plugin registers.`,
 }, {
 	ID:    "provision/rbac",
 	Title: "The provisioner may not do its work in the API",
-	Doc: `The provisioner's service account lacks a permission, often after an upgrade of the driver with an old ClusterRole.
+	Doc: `The provisioner's service account lacks a permission, often after an upgrade of the driver with an old ClusterRole. Where it may not
+write events or volumes, no object says so.
 
-To be sure: the event says "is forbidden: User ... cannot ..."; ` + "`kubectl auth can-i`" + ` as that user confirms it.`,
-	Match: said("provision/rbac", provisionError, provisionWords, provisionRBAC),
+To be sure: the event or the provisioner's log says "is forbidden: User ... cannot ..."; ` + "`kubectl auth can-i`" + ` as that user
+confirms it.`,
+	Match: saidOr("provision/rbac", provisionerLacks, provisionRBAC),
 }, {
 	ID:    "provision/secret-missing",
 	Title: "The secret that the class names for provisioning cannot be had",

@@ -31,6 +31,20 @@ metadata: {name: d-controller-0, namespace: csi, creationTimestamp: "2026-02-01T
 spec: {nodeName: n1, containers: [{name: csi-provisioner, image: csi-provisioner:v5, args: [` + args + `]}]}
 status: {phase: Running, containerStatuses: [{name: csi-provisioner, ` + status + `}]}`
 	}
+	rights := func(verbs string) string { // of the controller, on volumes
+		return `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: d-provisioner}
+rules:
+- {apiGroups: [""], resources: [persistentvolumes], verbs: [` + verbs + `]}
+- {apiGroups: ["", storage.k8s.io], resources: [persistentvolumeclaims, storageclasses], verbs: [get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: d-provisioner}
+roleRef: {kind: ClusterRole, name: d-provisioner}
+subjects: [{kind: ServiceAccount, namespace: csi, name: default}]`
+	}
 	ready, crashing := "ready: true, state: {running: {}}", "ready: false, state: {waiting: {reason: CrashLoopBackOff, message: back-off 5m0s}}"
 	runScenarios(t, []scenario{
 		{"bypassed by nodeName", []string{late, claim("c", "30m", asks), onNode(waiting("p", "30m", "", "c"), "n1"), node("n1", ""), csinode("n1", "{name: d.example.com, nodeID: n1}"), csidriver(d, "")},
@@ -54,8 +68,14 @@ status: {phase: Running, containerStatuses: [{name: csi-provisioner, ` + status 
 			pvc("c"), "stuck", "provision/not-acted-on", "app/other"},
 		{"fresh lease, no word", []string{immediate, annotated(claim("c", "30m", asks), handed), said, csidriver(d, ""), lease("d-example-com", "4s")},
 			pvc("c"), "stuck", "provision/not-acted-on", ""},
-		{"ready without election, no word", []string{immediate, annotated(claim("c", "30m", asks), handed), said, csidriver(d, ""), controller("--v=2", ready)},
+		{"ready without election, no word", []string{immediate, annotated(claim("c", "30m", asks), handed), said, csidriver(d, ""), controller("--v=2", ready), rights("get, list, watch, create, patch, delete")},
 			pvc("c"), "stuck", "provision/not-acted-on", ""},
+		{"ready without election, and may not save a volume", []string{immediate, annotated(claim("c", "30m", asks), handed), said, csidriver(d, ""), controller("--v=2", ready), rights("get, list, watch")},
+			pvc("c"), "stuck", "provision/rbac", "create persistentvolumes"},
+		{"no word but in its log", []string{immediate, annotated(claim("c", "30m", asks), handed), said, csidriver(d, ""), controller("--v=2", ready), rights("get, list, watch, create, patch, delete"),
+			`{apiVersion: csidoctor.dev/v1alpha1, kind: LogExcerpt, metadata: {name: d-controller-0, namespace: csi}, container: csi-provisioner, lines: [{at: "` + ago("2m") +
+				`", text: 'E0301 11:58:00.000000       1 volume_store.go:90] "Failed to save volume" err="persistentvolumes is forbidden: User \"system:serviceaccount:csi:default\" cannot create resource \"persistentvolumes\"" PVC="app/c"'}]}`},
+			pvc("c"), "stuck", "provision/rbac", `User "system:serviceaccount:csi:default" cannot create`},
 		{"untouched for half a minute", []string{immediate, annotated(claim("c", "30s", asks), handed), csidriver(d, ""), lease("d-example-com", "5h")},
 			pvc("c"), "waiting", "provision/in-progress", ""},
 		{"an old claim whose pod came seconds ago", []string{late, annotated(claim("c", "24h", asks), handed+", volume.kubernetes.io/selected-node: n1"), waiting("p", "10s", "", "c"), node("n1", ""), csinode("n1", "{name: d.example.com, nodeID: n1}"), csidriver(d, ""), lease("d-example-com", "4s")},

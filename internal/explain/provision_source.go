@@ -32,6 +32,35 @@ func provisionRBAC(v *View, t *trouble) Finding {
 	return f
 }
 
+// Rights that external-provisioner needs to see a claim and to save its volume (deploy/kubernetes/rbac.yaml of v6.4).
+var provisionerRights = []right{
+	{"", "persistentvolumeclaims", "list"},
+	{"storage.k8s.io", "storageclasses", "list"},
+	{"", "persistentvolumes", "create"},
+}
+
+// provisionerLacks: a provisioner at work that did nothing, or ended in nothing, and may not do it.
+func provisionerLacks(v *View) (Finding, Truth) {
+	if !v.at(HopProvision) || v.Driver == "" || !v.unprovisioned() || v.hop(HopProvision).Status != StatusStuck {
+		return Finding{}, No
+	}
+	events, known := v.claimEvents()
+	if known == Unknown || provisionFailures(events) != nil {
+		return Finding{}, min(known.not(), Unknown)
+	}
+	s := v.withPod(v.provisioner())
+	if s.Works != Yes || s.Pod == nil {
+		return Finding{}, No // that is said elsewhere, or nothing shows whose rights they are
+	}
+	missing, role, lacking := v.lacks(s.Pod, provisionerRights...)
+	if lacking != Yes {
+		return Finding{}, No // roles are evidence where they can be read, and never required
+	}
+	f := v.asBlock(v.rbacFinding(s, missing, role, fmt.Sprintf("Claim %s/%s is left to the provisioner of %s, which cannot make its volume known", v.Namespace, v.ClaimName, v.Driver)))
+	f.Evidence = append(f.Evidence, s.Evidence...)
+	return f, Yes
+}
+
 var forbiddenUser = regexp.MustCompile(`User "([^"]+)" cannot (\w+) resource "([^"]+)"`)
 
 var secretNamed = regexp.MustCompile(`secret (\S+) in namespace ([^:\s]+)`)

@@ -125,13 +125,16 @@ var attacherRights = []right{
 	{"storage.k8s.io", "csinodes", "get"},
 }
 
-// attachRBAC: an attach that ended in nothing, by an attacher that may not record its end.
+// attachRBAC: an attach that ended in nothing, or was never begun, by an attacher at work that may not record it.
 func (v *View) attachRBAC() (Finding, Truth) {
 	at, known := v.attachment(v.Node)
-	if known != Yes || at.Status.Attached || at.DeletionTimestamp != nil || untouched(at) || v.hop(HopAttach).Status != StatusStuck {
+	if known != Yes || at.Status.Attached || at.DeletionTimestamp != nil || v.hop(HopAttach).Status != StatusStuck {
 		return Finding{}, min(known.not(), Unknown)
 	}
-	s := v.sidecar(attacherSidecar)
+	s := v.withPod(v.sidecar(attacherSidecar))
+	if untouched(at) && s.Works == No {
+		return Finding{}, No
+	}
 	if s.Pod == nil {
 		return Finding{}, Unknown
 	}

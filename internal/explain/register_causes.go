@@ -9,9 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-
-	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
 // pluginFinding begins a finding about the plugin on a node.
@@ -113,70 +110,12 @@ func pluginPodMissing(v *View) (Finding, Truth) {
 	return f, Yes
 }
 
-// The scheduler's words when a node is left out for the pod's volume.
-var volumeKeepsOff = regexp.MustCompile(`(?i)free storage|volume node affinity|PersistentVolume's node affinity|available persistent volumes|CSI driver is not installed|available volume zone`)
-
-// noTopology: the provisioner finds no topology to make the volume for, since no node has the driver.
-var noTopology = regexp.MustCompile(`(?i)no topology key|no available topology|error generating accessibility requirements|topology.*not found`)
-
-// pluginNowhere: what the scheduler or the provisioner misses is the driver's own: it is registered on no node.
-func pluginNowhere(v *View) (Finding, Truth) {
-	if v.Driver == "" {
-		return Finding{}, No
-	}
-	var hint Evidence
-	switch {
-	case v.at(HopSchedule):
-		c := podCondition(v.Pod, "PodScheduled")
-		if c == nil || !volumeKeepsOff.MatchString(c.Message) {
-			return Finding{}, No
-		}
-		hint = fact(ref(v.Pod), "status.conditions[PodScheduled]", c.Message, c.LastTransitionTime.Time)
-	default:
-		events, _ := v.claimEvents()
-		t := provisionFailures(events)
-		if t == nil || !noTopology.MatchString(t.Text) {
-			return Finding{}, No
-		}
-		hint = t.Evidence
-	}
-	nodes, all := list[*storagev1.CSINode](v.world, inCSINodes, snapshot.Query{})
-	for _, n := range nodes {
-		for _, d := range n.Spec.Drivers {
-			if d.Name == v.Driver {
-				return Finding{}, No
-			}
-		}
-	}
-	if all != Yes {
-		return Finding{}, Unknown
-	}
-	sets, known := v.daemonSets()
-	if len(sets) == 0 {
-		return Finding{}, min(known.not(), Unknown) // not installed: that is provision's to say
-	}
-	var why string
-	ev := []Evidence{hint, fact(Object{Kind: "CSINode"}, "spec.drivers", fmt.Sprintf("none of %d lists %s", len(nodes), v.Driver), time.Time{})}
-	for _, d := range sets {
-		o := ref(d)
-		if d.Status.DesiredNumberScheduled > 0 && d.Status.NumberReady > 0 {
-			return Finding{}, No // it runs: why it is not registered must be told of a node
-		}
-		ev = append(ev, fact(o, "status.desiredNumberScheduled", fmt.Sprint(d.Status.DesiredNumberScheduled), time.Time{}))
-		why = fmt.Sprintf("DaemonSet %s/%s wants %d pods%s and has %d ready", d.Namespace, d.Name, d.Status.DesiredNumberScheduled, selectors(d), d.Status.NumberReady)
-	}
-	f := Finding{Confidence: Certain, Evidence: ev,
-		Why: fmt.Sprintf("The driver %s is registered on no node, so no node can hold the volume: %s.", v.Driver, why)}
-	for _, d := range sets {
-		f.Fix = append(f.Fix, v.look("See what the DaemonSet asks of nodes", "-n", d.Namespace, "describe", "daemonset", d.Name))
-	}
-	f.Fix = append(f.Fix, v.look("Compare with the nodes' labels and taints", "get", "nodes", "--show-labels"),
-		say("Change the DaemonSet's nodeSelector or tolerations, or label the nodes that should have the driver."))
-	return f, Yes
-}
-
 func pluginPodFailing(v *View) (Finding, Truth) {
-	if !v.at(HopRegister) || v.Driver == "" {
+	switch {
+	case v.at(HopRegister) && v.Driver != "":
+	case v.at(HopSchedule, HopProvision):
+		return pluginFailsEverywhere(v)
+	default:
 		return Finding{}, No
 	}
 	p := v.plugin(v.Node)
@@ -193,7 +132,11 @@ func pluginPodFailing(v *View) (Finding, Truth) {
 	if _, known := v.report(v.Node); known == Unknown && mounted(pod) && allRun(pod) {
 		return Finding{}, Unknown // it runs and is not ready: the report would tell why
 	}
-	f := v.pluginFinding(v.Node, fmt.Sprintf("The driver %s does not run on node %s: %s.", v.Driver, v.Node, why), ev)
+	return v.ofFailing(v.pluginFinding(v.Node, fmt.Sprintf("The driver %s does not run on node %s: %s.", v.Driver, v.Node, why), ev), pod), Yes
+}
+
+// ofFailing adds to a finding what shows why a pod of the plugin does not run.
+func (v *View) ofFailing(f Finding, pod *corev1.Pod) Finding {
 	if r := v.lastWarning(pod); r != nil {
 		f.Evidence = append(f.Evidence, r.evidence())
 		f.Why = strings.TrimSuffix(f.Why, ".") + " (" + r.Message + ")."
@@ -204,11 +147,15 @@ func pluginPodFailing(v *View) (Finding, Truth) {
 			f.Why = sentence(f.Why) + " Container " + c.Name + " ended with: " + sentence(e.Message)
 		}
 	}
+	if why, ev := registrarFault(pod); why != "" {
+		f.Why = sentence(f.Why) + " " + why
+		f.Evidence = append(f.Evidence, ev)
+	}
 	f.Confidence = Certain
 	f.Fix = []Step{v.look("See why", "-n", pod.Namespace, "describe", "pod", pod.Name),
 		v.look("Read what it said last", "-n", pod.Namespace, "logs", pod.Name, "--all-containers", "--previous", "--tail=50"),
 		say("Mend what it says; the waiting pod is mounted by itself as soon as the driver registers.")}
-	return f, Yes
+	return f
 }
 
 // allRun: every container of the pod runs, ready or not.

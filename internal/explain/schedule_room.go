@@ -121,7 +121,7 @@ func noCapacity(v *View) (Finding, Truth) {
 	if published == 0 {
 		f.Why = fmt.Sprintf("Driver %s has storageCapacity on, so the scheduler counts only what CSIStorageCapacity objects say, and there is none for class %s: every node looks full.", v.Driver, class)
 		f.Evidence = append(f.Evidence, fact(Object{Kind: "CSIStorageCapacity"}, "storageClassName="+class, "there is none", time.Time{}))
-		if s.Pod != nil {
+		if s = v.withPod(s); s.Pod != nil {
 			if c := sidecarContainer(s.Pod.Spec.Containers, provisionerSidecar); c != nil && !flagged(c, "enable-capacity") {
 				f.Why += fmt.Sprintf(" %s in pod %s/%s runs without --enable-capacity, so it publishes none.", c.Name, s.Pod.Namespace, s.Pod.Name)
 				f.Evidence = append(f.Evidence, fact(ref(s.Pod), "spec.containers["+c.Name+"].args", strings.Join(c.Args, " "), time.Time{}))

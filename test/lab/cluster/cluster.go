@@ -1,7 +1,7 @@
 // Package cluster runs a real Kubernetes cluster on loopback: etcd, API server, controllers, scheduler, kubelet, containerd, CSI sidecars and
 // the test driver. It has one node, and more when they are asked for.
 //
-// All of it lives below one unshare with a process and a mount namespace of its own. Whatever ends that, the kernel ends every process,
+// All of it lives below one unshare with namespaces of its own for processes, mounts and the machine's name. Whatever ends that, the kernel ends every process,
 // takes away every mount, and with the last user of each loop device the device.
 package cluster
 
@@ -76,7 +76,7 @@ func (c *Cluster) Start(ctx context.Context, bin string, attached bool) error {
 		return err
 	}
 	defer log.Close()
-	run := exec.Command("unshare", "--fork", "--pid", "--mount", "--mount-proc", "--kill-child", self, "inside", c.Dir, bin)
+	run := exec.Command("unshare", "--fork", "--pid", "--mount", "--uts", "--mount-proc", "--kill-child", self, "inside", c.Dir, bin)
 	run.Stdout, run.Stderr = log, log
 	run.ExtraFiles = []*os.File{lock} // every process of the run inherits it: a lock that is free tells that all are gone
 	run.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/csidoctor/csidoctor/test/lab/driver"
 )
 
@@ -48,6 +50,10 @@ func (s *supervisor) configure() error {
 	if err != nil {
 		return err
 	}
+	snapshotter, err := s.snapshotter()
+	if err != nil {
+		return err
+	}
 	token := rand.Text()
 	tokens := token + ",admin,admin,system:masters\n"
 	files := map[string]string{
@@ -64,7 +70,7 @@ func (s *supervisor) configure() error {
 		tokens += fmt.Sprintf("%s,system:node:%s,%[2]s,system:nodes\n", token, node)
 		for name, text := range map[string]string{
 			"kubelet.kubeconfig": fmt.Sprintf(kubeconfig, s.ports["kube-apiserver"], s.Dir, token),
-			"containerd.toml":    strings.ReplaceAll(containerdConfig, "DIR", dir),
+			"containerd.toml":    strings.NewReplacer("DIR", dir, "SNAPSHOTTER", snapshotter).Replace(containerdConfig),
 			"kubelet.yaml":       strings.NewReplacer("DIR", dir, "PORT", fmt.Sprint(s.ports[at("kubelet", node)])).Replace(kubeletConfig),
 			"cni/10-lo.conflist": `{"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": "loopback"}]}`,
 		} {
@@ -90,7 +96,7 @@ contexts: [{name: lab, context: {cluster: lab, user: lab}}]
 current-context: lab
 `
 
-// The native snapshotter works on any filesystem. Without restrict_oom_score_adj, runc fails where root lacks CAP_SYS_RESOURCE.
+// Without restrict_oom_score_adj, runc fails where root lacks CAP_SYS_RESOURCE.
 // Pods have the host's network, so there is no CNI plugin, only a configuration for containerd to call the network ready.
 const containerdConfig = `version = 3
 root = "DIR/containerd/root"
@@ -100,7 +106,7 @@ address = "/run/containerd/containerd.sock"
 [plugins.'io.containerd.internal.v1.opt']
 path = "DIR/containerd/opt"
 [plugins.'io.containerd.cri.v1.images']
-snapshotter = "native"
+snapshotter = "SNAPSHOTTER"
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
 sandbox = "lab.local/pause:1"
 [plugins.'io.containerd.cri.v1.runtime']
@@ -135,6 +141,25 @@ imageGCHighThresholdPercent: 100
 nodeStatusUpdateFrequency: 2s
 syncFrequency: 10s
 `
+
+// snapshotter is overlayfs where the run's filesystem can be its upper layer. Else it is native, which copies an image for each
+// container, and works anywhere.
+func (s *supervisor) snapshotter() (string, error) {
+	dir := filepath.Join(s.Dir, "overlay")
+	options := "index=off"
+	for _, part := range []string{"lowerdir", "upperdir", "workdir"} {
+		folder := filepath.Join(dir, part)
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return "", err
+		}
+		options += "," + part + "=" + folder
+	}
+	if err := unix.Mount("overlay", dir, "overlay", 0, options); err != nil {
+		fmt.Println("no overlayfs here:", err)
+		return "native", nil
+	}
+	return "overlayfs", unix.Unmount(dir, 0)
+}
 
 // freePorts finds a port for each name; all are held until the last is found, so that none comes twice.
 func freePorts(names ...string) (map[string]int, error) {

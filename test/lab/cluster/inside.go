@@ -30,7 +30,7 @@ func Inside(dir, bin string) error {
 	if os.Getpid() == 1 {
 		return reap()
 	}
-	if err := errors.Join(share(), mounts(dir), hosts(dir)); err != nil {
+	if err := errors.Join(unix.Sethostname([]byte(Node)), share(), mounts(dir), hosts(dir)); err != nil {
 		return err
 	}
 	s := &supervisor{Cluster: Cluster{Dir: dir}, bin: bin, running: map[string]*process{}, loops: map[string]*os.File{}, ready: make(chan struct{})}
@@ -74,6 +74,8 @@ type supervisor struct {
 	ready  chan struct{} // closed when boot has ended
 	failed error         // of boot
 
+	images sync.Mutex // held while those of drivers are made
+
 	mu      sync.Mutex
 	running map[string]*process
 	loops   map[string]*os.File
@@ -108,7 +110,11 @@ func (s *supervisor) boot(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.writeImages(); err != nil {
+	images, err := podImages()
+	if err != nil {
+		return err
+	}
+	if err := writeImages(s.archive("pods"), images); err != nil {
 		return err
 	}
 	if err := s.startKubelet(ctx, Node); err != nil {
@@ -143,6 +149,7 @@ func until(ctx context.Context, what string, done func() error) error {
 //	GET /processes                 the names of what runs
 //	PUT|DELETE /processes/NAME     start, stop
 //	PUT /nodes/NAME                one more node
+//	PUT /driver-images             the images of drivers in pods
 //	PUT /loops?file=, DELETE /loops?device=   hold a loop device, let it go: for the losetup of kubelet
 func (s *supervisor) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -169,6 +176,7 @@ func (s *supervisor) handler() http.Handler {
 	handle("PUT /processes/{name}", func(r *http.Request) (any, error) { return nil, s.start(r.PathValue("name")) })
 	handle("DELETE /processes/{name}", func(r *http.Request) (any, error) { return nil, s.stop(r.PathValue("name")) })
 	handle("PUT /nodes/{name}", func(r *http.Request) (any, error) { return nil, s.addNode(r.Context(), r.PathValue("name")) })
+	handle("PUT /driver-images", func(r *http.Request) (any, error) { return nil, s.putDriverImages(r.Context()) })
 	handle("PUT /loops", func(r *http.Request) (any, error) {
 		device, err := loop.Attach(r.FormValue("file"))
 		if err != nil {

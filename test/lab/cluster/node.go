@@ -74,7 +74,7 @@ func (s *supervisor) nodeReady(ctx context.Context, node string) error {
 // nodeCommand is the command line of a program of a node.
 func (s *supervisor) nodeCommand(program, node string) ([]string, error) {
 	if program == "namespace" && node != Node {
-		return []string{"unshare", "--mount", filepath.Join(s.Dir, "bin/lab"), "namespace", s.Dir, node}, nil
+		return []string{"unshare", "--mount", "--uts", filepath.Join(s.Dir, "bin/lab"), "namespace", s.Dir, node}, nil
 	}
 	enter, err := s.enter(node)
 	if err != nil {
@@ -102,7 +102,8 @@ func (s *supervisor) enter(node string) ([]string, error) {
 	if p == nil {
 		return nil, fmt.Errorf("%s was not added", node)
 	}
-	return []string{"nsenter", fmt.Sprintf("--mount=/proc/%d/ns/mnt", p.cmd.Process.Pid), "--"}, nil
+	namespaces := fmt.Sprintf("/proc/%d/ns/", p.cmd.Process.Pid)
+	return []string{"nsenter", "--mount=" + namespaces + "mnt", "--uts=" + namespaces + "uts", "--"}, nil
 }
 
 // NodeNamespace is one of MoreNodes: the mount namespace, made by unshare, into which the programs of the node are started.
@@ -113,7 +114,7 @@ func NodeNamespace(dir, node string) error {
 			return fmt.Errorf("unmount %s: %w", target, err)
 		}
 	}
-	if err := errors.Join(share(), mounts(c.nodeDir(node)), os.WriteFile(c.mountedFile(node), nil, 0o644)); err != nil {
+	if err := errors.Join(unix.Sethostname([]byte(node)), share(), mounts(c.nodeDir(node)), os.WriteFile(c.mountedFile(node), nil, 0o644)); err != nil {
 		return err
 	}
 	return unix.Pause()

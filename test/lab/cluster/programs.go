@@ -43,10 +43,15 @@ func (s *supervisor) command(name string) ([]string, error) {
 	if !slices.Contains(Sidecars, program) {
 		return nil, fmt.Errorf("no program %q", name)
 	}
-	args := []string{filepath.Join(s.bin, program), "--csi-address=" + s.DriverServer(Node).ControllerSocket(of), "--kubeconfig=" + s.Kubeconfig(),
-		"--leader-election", "--leader-election-namespace=kube-system"}
+	args := []string{filepath.Join(s.bin, program), "--csi-address=" + s.DriverServer(Node).ControllerSocket(of), "--kubeconfig=" + s.Kubeconfig(), "--leader-election-namespace=kube-system"}
+	return append(args, sidecarOptions(program)...), nil
+}
+
+// sidecarOptions are those of a sidecar wherever it runs.
+func sidecarOptions(program string) []string {
+	options := []string{"--leader-election"}
 	if program == "csi-provisioner" {
-		args = append(args, "--extra-create-metadata")
+		options = append(options, "--extra-create-metadata")
 	}
-	return args, nil
+	return options
 }

@@ -5,6 +5,7 @@
 package driver
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ const (
 	Running = "running"
 	Dead    = "dead"   // ended, its sockets left behind: what a crash leaves
 	Absent  = "absent" // no sockets: never there, or uninstalled
+	InPods  = "pods"   // it runs in pods of its own (ServePod), which ask here for their config and faults
 )
 
 // Config says what a driver is like. Putting a new one changes a running driver.
@@ -67,6 +69,7 @@ type plugin struct {
 
 	name     string
 	services map[string]*service
+	called   func(ctx context.Context, rpc string, names []string) (*Fault, error) // comes before each call
 
 	mu       sync.Mutex
 	config   Config
@@ -97,6 +100,7 @@ func (s *Server) ControllerSocket(name string) string { return filepath.Join(s.S
 //	GET|PUT|DELETE /drivers/NAME           State, Config
 //	PATCH /drivers/NAME                    only some fields of the Config
 //	PUT|DELETE /drivers/NAME/faults/RPC    Fault; RPC by its bare name: NodeStageVolume
+//	POST /drivers/NAME/calls/RPC           what a driver in a pod asks before a call: Asked
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, f func(*http.Request) (any, error)) {
@@ -167,6 +171,18 @@ func (s *Server) Handler() http.Handler {
 		return fault(r, f)
 	})
 	handle("DELETE /drivers/{name}/faults/{rpc}", func(r *http.Request) (any, error) { return fault(r, nil) })
+	handle("POST /drivers/{name}/calls/{rpc}", func(r *http.Request) (any, error) {
+		p, err := s.plugin(r.PathValue("name"))
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		if err := decode(r, &names); err != nil {
+			return nil, err
+		}
+		f, err := p.count(r.Context(), r.PathValue("rpc"), names)
+		return Asked{Config: p.state().Config, Fault: f}, err
+	})
 	return mux
 }
 
@@ -194,8 +210,8 @@ func (s *Server) put(name string, c Config) (*plugin, error) {
 	defer s.mu.Unlock()
 	p := s.plugins[name]
 	if p == nil {
-		p = &plugin{Server: s, name: name, faults: map[string]*Fault{}, calls: map[string]int{},
-			attached: map[string]attachment{}, inline: map[string]*os.File{}}
+		p = s.newPlugin(name)
+		p.called = p.count
 		p.services = map[string]*service{
 			"controller": {path: s.ControllerSocket(name)},
 			"node":       {path: p.nodeSocket()},
@@ -225,6 +241,11 @@ func (s *Server) put(name string, c Config) (*plugin, error) {
 		p.services["controller"].set(c.Controller, server(controller)),
 		p.services["node"].set(c.Node, server(node)),
 		p.services["register"].set(c.Node, server(register)))
+}
+
+func (s *Server) newPlugin(name string) *plugin {
+	return &plugin{Server: s, name: name, faults: map[string]*Fault{}, calls: map[string]int{},
+		attached: map[string]attachment{}, inline: map[string]*os.File{}}
 }
 
 func (p *plugin) state() State {
@@ -270,7 +291,7 @@ func (s *service) set(state string, fresh *grpc.Server) error {
 		if err := os.MkdirAll(filepath.Dir(s.path), 0o750); err != nil {
 			return err
 		}
-		if err := os.Remove(s.path); err != nil && !os.IsNotExist(err) {
+		if err := removeSocket(s.path); err != nil {
 			return err
 		}
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.path, Net: "unix"})
@@ -281,18 +302,15 @@ func (s *service) set(state string, fresh *grpc.Server) error {
 		s.server = fresh
 		go fresh.Serve(l)
 		return nil
-	case Dead, Absent:
+	case Dead, Absent, InPods:
 		if s.server != nil {
 			s.server.Stop()
 			s.server = nil
 		}
-		if state == Dead {
+		if state != Absent {
 			return nil
 		}
-		if err := os.Remove(s.path); err != nil && !os.IsNotExist(err) {
-			return err
-		}
-		return nil
+		return removeSocket(s.path)
 	}
-	return httpError{http.StatusBadRequest, fmt.Sprintf("state %q is none of running, dead, absent", state)}
+	return httpError{http.StatusBadRequest, fmt.Sprintf("state %q is none of running, dead, absent, pods", state)}
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"k8s.io/klog/v2"
 )
 
 // A Fault is what an RPC does in place of its work, until it is taken back.
@@ -45,35 +46,46 @@ func (f *Fault) check() error {
 	return httpError{http.StatusBadRequest, fmt.Sprintf("mode %q is none of fail, hang, lie", f.Mode)}
 }
 
-// intercept counts every call, and lets a fault take its place.
-func (p *plugin) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, work grpc.UnaryHandler) (any, error) {
-	rpc := path.Base(info.FullMethod)
-	switch f := p.called(rpc, volumeNames(req)); {
+// intercept counts every call, lets a fault take its place, and logs what fails, as drivers do.
+func (p *plugin) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, work grpc.UnaryHandler) (answer any, err error) {
+	rpc, names := path.Base(info.FullMethod), volumeNames(req)
+	defer func() {
+		if err != nil {
+			klog.ErrorS(err, "GRPC error", "driver", p.name, "method", rpc, "volume", names)
+		}
+	}()
+	switch f, unknown := p.called(ctx, rpc, names); {
+	case ctx.Err() != nil:
+		return nil, status.FromContextError(ctx.Err()).Err()
+	case unknown != nil:
+		return nil, status.Error(codes.Internal, unknown.Error())
 	case f == nil:
 		return work(ctx, req)
 	case f.Mode == "fail":
 		return nil, status.Error(f.code, f.Text)
-	case f.Mode == "hang":
-		select {
-		case <-ctx.Done():
-			return nil, status.FromContextError(ctx.Err()).Err()
-		case <-f.over:
-			return work(ctx, req)
-		}
 	default:
 		return lie(info.FullMethod, req)
 	}
 }
 
-func (p *plugin) called(rpc string, names []string) *Fault {
+// count counts a call, and gives the fault that takes its place, if any. A hang has ended when it returns.
+func (p *plugin) count(ctx context.Context, rpc string, names []string) (*Fault, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.calls[rpc]++
 	f := p.faults[rpc]
-	if f == nil || f.Volume != "" && !slices.Contains(names, f.Volume) {
-		return nil
+	p.mu.Unlock()
+	switch {
+	case f == nil || f.Volume != "" && !slices.Contains(names, f.Volume):
+		return nil, nil
+	case f.Mode != "hang":
+		return f, nil
 	}
-	return f
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-f.over:
+		return nil, nil
+	}
 }
 
 // volumeNames returns every name by which a request may mean a volume.

@@ -21,18 +21,29 @@ import (
 type bench struct {
 	*cluster.Cluster
 	*watcher
-	t      *testing.T
-	ns     string
-	driver string
-	pv     string // of the claim data, once it is bound
-	die    func()
-	dumps  *dumps
+	t          *testing.T
+	ns         string
+	driver     string
+	home       string // namespace of the driver's pods and leases
+	kubeconfig string // of who asks
+	pv         string // of the claim data, once it is bound
+	die        func()
+	dumps      *dumps
 }
 
 // ask runs csidoctor. The kubeconfig is given to every question, for the commands in the answer carry it.
-func (b *bench) ask(question string, flags ...string) (a answer) {
+func (b *bench) ask(question string, flags ...string) answer {
 	b.t.Helper()
-	args := slices.Concat(strings.Fields(strings.NewReplacer("PV", b.pv, "NAME", b.driver).Replace(question)), []string{"-n", b.ns, "-o", "json", "--kubeconfig", b.Kubeconfig()}, flags)
+	a, errs := b.run(question, flags...)
+	if json.Unmarshal(a.text, &a) != nil {
+		b.t.Fatalf("csidoctor %s %v: exit status %d: %s%s", question, flags, a.exit, a.text, errs)
+	}
+	return a
+}
+
+func (b *bench) run(question string, flags ...string) (a answer, stderr string) {
+	b.t.Helper()
+	args := slices.Concat(strings.Fields(edit(question, "PV", b.pv, "NAME", b.driver)), []string{"-n", b.ns, "-o", "json", "--kubeconfig", b.kubeconfig}, flags)
 	var errs bytes.Buffer
 	cmd := exec.CommandContext(b.t.Context(), csidoctor, args...)
 	cmd.Stderr = &errs
@@ -41,10 +52,7 @@ func (b *bench) ask(question string, flags ...string) (a answer) {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		a.exit = exit.ExitCode()
 	}
-	if json.Unmarshal(a.text, &a) != nil {
-		b.t.Fatalf("csidoctor %s: %v: %s%s", strings.Join(args, " "), err, a.text, errs.Bytes())
-	}
-	return a
+	return a, errs.String()
 }
 
 // nodes are looked at for one question after the other, or each would wait for what the others make the node do.
@@ -119,12 +127,28 @@ func (b *bench) change(c driver.Config) {
 // stop ends a sidecar that has worked: it has had its lease.
 func (b *bench) stop(sidecar, lease string) {
 	b.t.Helper()
-	b.until(sidecar+" holds its lease", func(all objects) bool {
-		return slices.ContainsFunc(all.named("Lease", "kube-system", leaseName(lease)), func(o object) bool { return o.Spec.HolderIdentity != "" })
-	})
+	b.leads(lease)
 	if err := b.StopProcess(b.t.Context(), sidecar+"@"+b.driver); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// leads waits until a sidecar works.
+func (b *bench) leads(lease string) {
+	b.t.Helper()
+	b.until("somebody holds the lease "+lease, func(all objects) bool {
+		return slices.ContainsFunc(all.named("Lease", b.home, leaseName(lease)), func(o object) bool { return o.Spec.HolderIdentity != "" })
+	})
+}
+
+// handedOver waits until the claim was left to its provisioner more than a minute ago.
+func (b *bench) handedOver(claim string) {
+	b.t.Helper()
+	b.until("the provisioner was asked for "+claim+" more than a minute ago", func(all objects) bool {
+		return slices.ContainsFunc(all.named("Event", b.ns, claim+"."), func(o object) bool {
+			return o.Reason == "ExternalProvisioning" && time.Since(o.Metadata.CreationTimestamp) > time.Minute
+		})
+	})
 }
 
 // leaseName is the name of a lease as the sidecars write it.
@@ -134,7 +158,7 @@ func (b *bench) leaseStale(name string) {
 	b.t.Helper()
 	name = leaseName(name)
 	b.until("the lease "+name+" is stale", func(all objects) bool {
-		return slices.ContainsFunc(all.named("Lease", "kube-system", name), func(o object) bool {
+		return slices.ContainsFunc(all.named("Lease", b.home, name), func(o object) bool {
 			return time.Since(o.Spec.RenewTime) > time.Duration(o.Spec.LeaseDurationSeconds)*time.Second
 		})
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,9 +22,13 @@ type fault struct {
 	rule     string // of the contract, that the expectation rests on
 	sidecars []string
 	config   driver.Config // with sidecars
+	pods     bool          // with sidecars: the driver runs in pods
+	edits    []string      // of their manifest, in pairs: NAME is the driver
 	bring    func(*bench)  // brings up and injects, and returns when the fault is to be seen
 	ask      string        // PV is the volume of the claim data
 	want     string        // verdict, and the cause or several of which one will do
+	mention  string        // a pattern that is in the answer
+	logs     string        // what is wanted with --logs, with a line of a log as evidence; empty: is not asked
 	also     []question
 	dump     bool // is asked about a dump of kubectl too
 
@@ -50,6 +55,10 @@ func TestTeardown(t *testing.T) { run(t, "teardown", cluster.MoreNodes, teardown
 
 // run brings all faults up in one lab with these nodes added.
 func run(t *testing.T, lab string, nodes []string, tables ...[]fault) {
+	bringUp(t, startNodes(t, lab, nodes...), tables...)
+}
+
+func startNodes(t *testing.T, lab string, nodes ...string) *cluster.Cluster {
 	needReal(t)
 	c, _ := startLab(t, lab)
 	var added sync.WaitGroup
@@ -61,15 +70,20 @@ func run(t *testing.T, lab string, nodes []string, tables ...[]fault) {
 		})
 	}
 	added.Wait()
-	w, dumps := watch(t, c), &dumps{}
+	return c
+}
+
+func bringUp(t *testing.T, c *cluster.Cluster, tables ...[]fault) {
+	faults := slices.Concat(tables...)
+	w, dumps, asker := watch(t, c), &dumps{}, oncall(t, c, slices.ContainsFunc(faults, func(f fault) bool { return f.probe }))
 	var unserved, doomed sync.WaitGroup
-	for _, f := range slices.Concat(tables...) {
+	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			if f.snapshots == "unserved" {
 				unserved.Add(1)
 				defer unserved.Done()
 			}
-			b := &bench{Cluster: c, watcher: w, t: t, ns: f.name, driver: f.name + ".lab.csidoctor.dev", dumps: dumps}
+			b := &bench{Cluster: c, watcher: w, t: t, ns: f.name, driver: f.name + ".lab.csidoctor.dev", home: "kube-system", kubeconfig: asker, dumps: dumps}
 			if f.dies {
 				doomed.Add(1)
 				ready := sync.OnceFunc(doomed.Done)
@@ -85,7 +99,10 @@ func run(t *testing.T, lab string, nodes []string, tables ...[]fault) {
 			}
 			kubectl(t, c, "", "create", "namespace", b.ns)
 			b.until("the namespace has its service account", func(all objects) bool { return len(all.named("ServiceAccount", b.ns, "default")) > 0 })
-			if f.sidecars != nil {
+			switch {
+			case f.pods:
+				b.install(f)
+			case f.sidecars != nil:
 				if err := c.AddDriver(t.Context(), b.driver, f.config, f.sidecars...); err != nil {
 					t.Fatal(err)
 				}
@@ -101,7 +118,6 @@ func run(t *testing.T, lab string, nodes []string, tables ...[]fault) {
 
 // diagnose asks the cluster, what was kept of that answer, and a dump.
 func (b *bench) diagnose(f fault) {
-	bundle := filepath.Join(b.t.ArtifactDir(), strings.ReplaceAll(f.name, " ", "-")+".tar.gz")
 	var flags []string
 	if f.ahead > 0 {
 		flags = append(flags, "--at", time.Now().Add(f.ahead).UTC().Format(time.RFC3339))
@@ -109,15 +125,7 @@ func (b *bench) diagnose(f fault) {
 	if f.without != "" {
 		b.check("without the node", b.ask(f.ask, flags...), f.without, f.rule)
 	}
-	var live answer
-	if f.probe {
-		live = b.askNode(f.ask, append(flags, "--bundle", bundle)...)
-	} else {
-		live = b.ask(f.ask, append(flags, "--bundle", bundle)...)
-	}
-	if kept := b.ask(f.ask, append(flags, "--from", bundle)...); !bytes.Equal(live.text, kept.text) {
-		b.t.Errorf("the cluster answers:\n%s\nand what was kept of that:\n%s", live.text, kept.text)
-	}
+	live, bundle := b.twice(f, flags...)
 	want := f.want
 	if f.normal > 0 {
 		begin, last := b.begin(f.of)
@@ -129,7 +137,9 @@ func (b *bench) diagnose(f fault) {
 				b.t.Errorf("%s\nwaiting until %v, want %v after %v to %v of %s: %s", live.text, until, f.normal, begin, last, f.of, f.rule)
 			}
 			late := last.Add(f.normal + time.Minute)
-			b.check("behind the normal time", b.ask(f.ask, "--from", bundle, "--at", late.Format(time.RFC3339)), f.late, f.rule)
+			answer := b.ask(f.ask, "--from", bundle, "--at", late.Format(time.RFC3339))
+			b.check("behind the normal time", answer, f.late, f.rule)
+			b.mentions(answer, f.mention)
 		case live.TakenAt.Before(last.Add(f.normal)):
 			b.t.Logf("asked when either is right")
 			return
@@ -142,11 +152,44 @@ func (b *bench) diagnose(f fault) {
 	if f.probe && live.Cause.ID != "" && live.Verdict != "waiting" && live.Cause.Confidence != "certain" {
 		b.t.Errorf("%s\nit is %s, want certain: the node's report alone proves it", live.text, live.Cause.Confidence)
 	}
+	if want != f.want || f.normal == 0 {
+		b.mentions(live, f.mention)
+	}
+	if f.logs != "" {
+		logged, _ := b.twice(f, append(flags, "--logs")...)
+		b.check("with logs", logged, f.logs, f.rule)
+		b.mentions(logged, `"field": "log of `)
+	}
 	if f.dump {
 		dump := b.ask(f.ask, "--from", b.dump())
 		if dump.Verdict != "undetermined" || len(dump.Gaps) == 0 {
 			b.check("from a dump", dump, want, f.rule)
 		}
+	}
+}
+
+// twice asks the cluster, and what was kept of that answer.
+func (b *bench) twice(f fault, flags ...string) (live answer, bundle string) {
+	b.t.Helper()
+	bundle = filepath.Join(b.t.ArtifactDir(), strings.Join(append(strings.Fields(f.name), flags...), "-")+".tar.gz")
+	ask := b.ask
+	if f.probe {
+		ask = b.askNode
+	}
+	live = ask(f.ask, append(flags, "--bundle", bundle)...)
+	if gaps := forbidden(b.t, live); len(gaps) > 0 {
+		b.t.Errorf("deploy/rbac.yaml does not allow all that is asked: %+v", gaps)
+	}
+	if kept := b.ask(f.ask, append(flags, "--from", bundle)...); !bytes.Equal(live.text, kept.text) {
+		b.t.Errorf("the cluster answers:\n%s\nand what was kept of that:\n%s", live.text, kept.text)
+	}
+	return live, bundle
+}
+
+func (b *bench) mentions(a answer, pattern string) {
+	b.t.Helper()
+	if !regexp.MustCompile(pattern).Match(a.text) {
+		b.t.Errorf("%s\nhas no %q", a.text, pattern)
 	}
 }
 

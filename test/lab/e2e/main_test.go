@@ -32,7 +32,7 @@ func runAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	lab, csidoctor = filepath.Join(dir, "lab"), filepath.Join(dir, "kubectl-csidoctor")
-	for _, args := range [][]string{{"-o", lab, "../cmd/lab"}, {"-C", "../../..", "-o", csidoctor, "./cmd/csidoctor"}} {
+	for _, args := range [][]string{{"-ldflags=-s -w", "-o", lab, "../cmd/lab"}, {"-C", "../../..", "-o", csidoctor, "./cmd/csidoctor"}} {
 		build := exec.Command("go", append([]string{"build"}, args...)...)
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
 		if err := build.Run(); err != nil {

@@ -93,6 +93,31 @@ spec:
       - {name: data, persistentVolumeClaim: {claimName: data}}
 `
 
+const noClaims = `
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: no-claims}
+spec: {hard: {persistentvolumeclaims: "0"}}
+`
+
+const statefulSet = `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      hostNetwork: true
+      containers:
+      - {name: db, image: "lab.local/app:1", imagePullPolicy: Never, volumeMounts: [{name: data, mountPath: /data}]}
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {storageClassName: loop.csidoctor.dev-wait, accessModes: [ReadWriteOnce], resources: {requests: {storage: 64Mi}}}
+`
+
 // nodePlugin stands for the DaemonSet of a driver's node plugin, which in the lab is a process outside of any pod. Its plugin crashes when
 // the file crash is made.
 const nodePlugin = `

@@ -18,30 +18,9 @@ var moreSetupFaults = []fault{
 		ask:  "pvc data-db-0",
 		want: "stuck claim/quota-exceeded",
 		bring: func(b *bench) {
-			b.create(`
-apiVersion: v1
-kind: ResourceQuota
-metadata: {name: no-claims}
-spec: {hard: {persistentvolumeclaims: "0"}}
-`)
+			b.create(noClaims)
 			b.kubectl("wait", "resourcequota/no-claims", "--for=jsonpath={.status.hard.persistentvolumeclaims}=0", "--timeout=1m")
-			b.create(`
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: db}
-spec:
-  serviceName: db
-  selector: {matchLabels: {app: db}}
-  template:
-    metadata: {labels: {app: db}}
-    spec:
-      hostNetwork: true
-      containers:
-      - {name: db, image: "lab.local/app:1", imagePullPolicy: Never, volumeMounts: [{name: data, mountPath: /data}]}
-  volumeClaimTemplates:
-  - metadata: {name: data}
-    spec: {storageClassName: loop.csidoctor.dev-wait, accessModes: [ReadWriteOnce], resources: {requests: {storage: 64Mi}}}
-`)
+			b.create(statefulSet)
 			b.event("StatefulSet/db", "FailedCreate", "exceeded quota", 3)
 		},
 	},

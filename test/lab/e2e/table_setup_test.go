@@ -60,11 +60,7 @@ var setupFaults = []fault{
 		bring: func(b *bench) {
 			b.stop("csi-provisioner", b.driver)
 			b.create(claim("NAME-wait"), pod)
-			b.until("the provisioner was asked more than a minute ago", func(all objects) bool {
-				return slices.ContainsFunc(all.named("Event", b.ns, "data."), func(o object) bool {
-					return o.Reason == "ExternalProvisioning" && time.Since(o.Metadata.CreationTimestamp) > time.Minute
-				})
-			})
+			b.handedOver("data")
 			b.leaseStale(b.driver)
 		},
 	},

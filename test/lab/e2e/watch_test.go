@@ -80,6 +80,7 @@ type object struct {
 	Metadata struct {
 		Namespace, Name, UID                 string
 		CreationTimestamp, DeletionTimestamp time.Time
+		Finalizers                           []string
 	}
 	Spec struct {
 		VolumeName           string

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/csidoctor/csidoctor/test/lab/cluster"
 	"github.com/csidoctor/csidoctor/test/lab/driver"
@@ -26,6 +27,7 @@ const usage = `usage: lab [-name NAME] COMMAND
   start, stop PROGRAM   one program of it: kubelet, kube-scheduler, csi-attacher@DRIVER, ...
   add-node NODE         one more node: node-2, node-3 or node-4
   add-driver DRIVER     one more driver, with its CSIDriver, classes and sidecars
+  install-driver DRIVER the same in pods, in a namespace of its own that is named like the driver, with - for each dot
 `
 
 func init() {
@@ -79,14 +81,20 @@ func run(ctx context.Context, c *cluster.Cluster, args []string) error {
 		return c.AddNode(ctx, args[1])
 	case args[0] == "add-driver" && len(args) == 2:
 		return c.AddDriver(ctx, args[1], driver.Config{Topology: cluster.Topology}, cluster.Sidecars...)
+	case args[0] == "install-driver" && len(args) == 2:
+		return c.InstallDriver(ctx, args[1], strings.ReplaceAll(args[1], ".", "-"), driver.Config{Topology: cluster.Topology}, cluster.Sidecars)
 
-	// The cluster itself runs these.
+	// The cluster itself runs these, and its pods the last two.
 	case args[0] == "inside" && len(args) == 3:
 		return cluster.Inside(args[1], args[2])
 	case args[0] == "namespace" && len(args) == 3:
 		return cluster.NodeNamespace(args[1], args[2])
 	case args[0] == "driver" && len(args) == 3:
 		return serveDriver(&cluster.Cluster{Dir: args[1]}, args[2])
+	case args[0] == "pod":
+		return servePod(ctx, args[1:])
+	case args[0] == "registrar":
+		return register(ctx, args[1:])
 	}
 	flag.Usage()
 	os.Exit(2)

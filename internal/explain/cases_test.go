@@ -312,6 +312,9 @@ func (c testCase) fooled(seen, blind explain.Diagnosis, q snapshot.Query) string
 		return d.Cause.ID
 	}
 	if got := id(blind); got != "" {
+		if got == "schedule/idle" && q.Resource == "nodereports.csidoctor.dev" && q.Name == "" {
+			return "" // nothing points to a node on which an idle claim's volume was left
+		}
 		if got == id(seen) || slices.Contains(c.Want.Cause, got) {
 			return ""
 		}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -153,8 +154,18 @@ func (v *View) nodeTrouble() (*trouble, Truth) {
 		t = &trouble{Text: c.Message, Since: c.LastTransitionTime.Time, At: c.LastTransitionTime.Time, Count: 1, Source: "kubelet",
 			Evidence: fact(v.claimObject(), "status.conditions[NodeResizeError]", c.Message, c.LastTransitionTime.Time)}
 	}
+	if n, _ := v.atHand(v.Node); t == nil && n != nil {
+		for _, l := range n.KubeletLog {
+			if text := strings.ReplaceAll(l.Message, `\"`, `"`); strings.Contains(text, "NodeExpandVolume failed") && v.names(text) && n.CollectedAt.Sub(l.At) <= recent {
+				t = &trouble{Text: text, Since: l.At, At: l.At, Count: errorSettledCount, Source: "kubelet", Evidence: n.seen("kubeletLog", text)}
+			}
+		}
+	}
 	if t != nil {
 		return t, Yes
+	}
+	if podKnown.and(claimKnown) == Unknown {
+		v.probed(v.Node) // the kubelet's log would tell
 	}
 	return nil, podKnown.and(claimKnown)
 }
@@ -190,7 +201,7 @@ func (v *View) lagging() *nodeFacts {
 type mountedDevice struct {
 	Mount  mountinfo.Mount
 	Device *nodereport.Device
-	Below  *nodereport.Device // of an encrypted one, which does not grow by itself: the device that it is on; else the same
+	Below  *nodereport.Device // of an encrypted or multipath one, which do not grow by themselves: the device that it is on; else the same
 }
 
 // smaller is the mounted device whose filesystem does not use all of it, nor what the claim was promised.
@@ -202,8 +213,12 @@ func (n *nodeFacts) smaller(v *View) *mountedDevice {
 			continue
 		}
 		below := d
-		if disk := n.named(d.Slaves); d.Kind == "dm-crypt" && disk != nil {
-			below = disk
+		if d.Kind == "dm-crypt" || d.Kind == "dm-mpath" {
+			for i := range n.Devices {
+				if disk := &n.Devices[i]; slices.Contains(d.Slaves, disk.Name) && (below == d || disk.Bytes < below.Bytes) {
+					below = disk
+				}
+			}
 		}
 		slack := max(int64(lag), below.Bytes/50)
 		if d.Signature.Bytes+slack < below.Bytes && d.Signature.Bytes+slack < has.Value() {

@@ -424,7 +424,11 @@ func filesystemSmaller(v *View) (Finding, Truth) {
 	f.Fix = []Step{onNode(n.node, "compare the size of the device with the filesystem's", "lsblk", "-b", "-o", "NAME,MAJ:MIN,SIZE,FSTYPE,FSSIZE,MOUNTPOINTS"), grow,
 		say("Or ask for a little more in the claim, where the class allows it: the kubelet then grows the filesystem to the whole device.")}
 	if mapped := mapperName(d.Device); d.Below != d.Device && mapped != "" {
-		f.Fix = slices.Insert(f.Fix, 1, onNode(n.node, "grow the encryption to its device first (this is safe while it is in use)", "cryptsetup", "resize", mapped))
+		step := onNode(n.node, "grow the encryption to its device first (this is safe while it is in use)", "cryptsetup", "resize", mapped)
+		if d.Device.Kind == "dm-mpath" {
+			step = onNode(n.node, "grow the map to its paths first (this is safe while it is in use)", "multipathd", "resize", "map", mapped)
+		}
+		f.Fix = slices.Insert(f.Fix, 1, step)
 	}
 	return f, Yes
 }

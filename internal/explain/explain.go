@@ -93,6 +93,7 @@ func (a *answer) claim(namespace, name string) {
 			a.unseen(snapshot.Query{Resource: inPods.Resource, Namespace: namespace}) // a pod may wait for it
 		}
 		a.examine(v)
+		a.leftStaged(v)
 		a.idle(v)
 		return
 	}

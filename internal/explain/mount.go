@@ -265,8 +265,12 @@ func (v *View) blamed() (*blame, Truth) {
 			b.Trouble, b.Facts, b.Proven = t, n, true
 			return b, Yes
 		}
+		told := t
+		if t == nil && v.failing() && v.hop(v.block).Status == StatusStuck {
+			told = &trouble{} // nothing is said of a call that should have ended: what the report shows counts as of a vague error
+		}
 		for _, prove := range proofs {
-			if b := prove(v, n, t); b != nil {
+			if b := prove(v, n, told); b != nil {
 				b.Trouble, b.Facts, b.Proven = t, n, true
 				b.Status = cmp.Or(b.Status, StatusStuck) // the node shows it: trying again does not change it
 				if t != nil {
@@ -376,7 +380,7 @@ func (v *View) soon(b *blame) {
 // ambiguous: the words have several reasons that the node's report tells apart.
 func (b *blame) ambiguous() bool {
 	text := b.Trouble.Text
-	return deadStaging.in(telling(text)) || b.Cause == "publish/stale-publish-mount" && deadTarget.in(text) || badSuperblock.in(text) && !ioError.in(text) || fabricsLogin.in(text)
+	return deadStaging.in(telling(text)) || b.Cause == "publish/stale-publish-mount" && deadTarget.in(text) || badSuperblock.in(text) && !ioError.in(text) || fabricsLogin.in(text) && b.Confidence != Certain
 }
 
 // vague are causes whose words have several reasons that the node's report tells apart.

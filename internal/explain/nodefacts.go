@@ -69,10 +69,13 @@ func (v *View) factsOf(r *nodereport.NodeReport, node string) *nodeFacts {
 			}
 		}
 	}
-	if n.volume == nil || v.Inline != nil {
+	if n.volume == nil && v.Handle == "" || v.Inline != nil {
 		return n
 	}
-	ids := v.identities(n.volume.Driver, n.volume.Handle, n.volume.PV, node)
+	ids := v.identities(v.Driver, v.Handle, v.volumeName(), node) // also where the kubelet has no folder of it yet
+	if n.volume != nil {
+		ids = v.identities(n.volume.Driver, n.volume.Handle, n.volume.PV, node)
+	}
 	for i := range r.Devices {
 		d := &r.Devices[i]
 		switch {
@@ -317,7 +320,9 @@ func (n *nodeFacts) broken(d *nodereport.Device) string {
 // one that does not answer in time. Others are of who reads (EPERM, ENOENT) or of another holder (EMEDIUMTYPE, of a DRBD).
 var deviceErrors = []string{"EIO", "ENXIO", "ENODEV", "ENODATA", "EREMOTEIO", "ENOLINK", "EBADE", "ETIMEDOUT", "EILSEQ", "ENOMEDIUM", "ESHUTDOWN", "hung"}
 
-func unread(s *nodereport.Signature) bool { return s != nil && slices.Contains(deviceErrors, s.Error) }
+func unread(s *nodereport.Signature) bool {
+	return s != nil && (slices.Contains(deviceErrors, s.Error) || strings.HasSuffix(strings.ToLower(s.Error), "input/output error"))
+}
 
 var oneWord = regexp.MustCompile(`^\w+$`)
 

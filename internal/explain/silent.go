@@ -24,7 +24,7 @@ func (v *View) silent() *blame {
 	if n == nil || n.publish == nil || !n.publish.Exists || !n.whole || n.CollectedAt.Before(mountedBy(v.Pod)) {
 		return nil
 	}
-	for _, prove := range []func(*View, *nodeFacts) *blame{wrongDevice, notPropagated, unstagedMount, staleStaging, wrongMount, stalePublish,
+	for _, prove := range []func(*View, *nodeFacts) *blame{wrongDevice, notPropagated, unstagedMount, unreadableMount, staleStaging, wrongMount, stalePublish,
 		containerMount, readOnlyMount, fullVolume, damagedMount} {
 		if b := prove(v, n); b != nil {
 			b.Confidence, b.Proven, b.Facts = cmp.Or(b.Confidence, Certain), true, n
@@ -233,6 +233,23 @@ func unstagedMount(v *View, n *nodeFacts) *blame {
 		Why: fmt.Sprintf("On node %s the volume %s is not staged: what pod %s gets at %s is %s (%s).", n.node, v.volumeName(), v.say("POD"), n.publish.Path, what, m.Device())}
 }
 
+// unreadableMount: the volume's device is there and answers with errors.
+func unreadableMount(v *View, n *nodeFacts) *blame {
+	m, ok := n.published()
+	d := n.device(m)
+	if !ok || d == nil || d.Removed || slices.Contains(deadStates, d.State) || !unread(d.Signature) {
+		return nil
+	}
+	b := &blame{Cause: "stage/device-unreadable", Evidence: []Evidence{n.seenMount(m), n.seenDevice(d)},
+		Why: fmt.Sprintf("On node %s pod %s has volume %s mounted from %s, and reading that fails with %s", n.node, v.say("POD"), v.volumeName(), mountSource(m, d), d.Signature.Error)}
+	if line := n.kernelSays(func(l nodereport.LogLine) bool { return about(l, d) && ioError.in(l.Message) }); line != nil {
+		b.Why += " (kernel: " + line.Message + ")"
+		b.Evidence = append(b.Evidence, n.seenLine(line))
+	}
+	b.Why += "."
+	return b
+}
+
 // staleStaging: a layer of the staging path, a buried one too, is of a device that is gone, dead or not the volume's.
 func staleStaging(v *View, n *nodeFacts) *blame {
 	layers := n.staged()
@@ -296,7 +313,7 @@ func wrongMount(v *View, n *nodeFacts) *blame {
 	case block:
 		return nil
 	case !ok && n.mounts(v):
-		b.Why = fmt.Sprintf("On node %s nothing is mounted at the folder of volume %s: pod %s reads and writes a folder of the node's own disk.", n.node, v.volumeName(), v.say("POD"))
+		b.Why = fmt.Sprintf("On node %s the folder of volume %s is not mounted: pod %s reads and writes a folder of the node's own disk.", n.node, v.volumeName(), v.say("POD"))
 		b.Evidence = []Evidence{n.seen("mountinfo", "nothing is mounted at "+n.publish.Path)}
 		if n.publish.Entries != nil {
 			b.Evidence = append(b.Evidence, n.seen("volumes.publishes.entries", fmt.Sprint(*n.publish.Entries)))

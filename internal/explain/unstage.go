@@ -381,7 +381,30 @@ func mountLeaked(v *View) (Finding, Truth) {
 	})
 }
 
+// hungUnstage: the unmount of a staging path waits in the kernel.
+func (v *View) hungUnstage() (Finding, Truth) {
+	n, known := v.probed(v.Node)
+	if n == nil || n.volume == nil || n.volume.Staging == nil {
+		return Finding{}, known.not()
+	}
+	for i := range n.Tasks {
+		t := &n.Tasks[i]
+		age := time.Duration(t.Seconds) * time.Second
+		if !strings.HasPrefix(t.Comm, "umount") || !strings.HasPrefix(t.State, "D") || !strings.Contains(t.Args, n.volume.Staging.Path) || age < normalTeardown {
+			continue
+		}
+		return Finding{Confidence: Certain, Evidence: []Evidence{n.seenTask(t)},
+			Why: fmt.Sprintf("On node %s the unmount of volume %s from its staging path (pid %d) has been waiting in the kernel for %s: what is behind it does not answer.", v.Node, v.volumeName(), t.PID, ago(age)),
+			Fix: []Step{onNode(v.Node, "see what waits in the kernel", "ps", "-o", "pid,stat,wchan,args", "-p", fmt.Sprint(t.PID)),
+				say("Bring the server back, if only for a moment: the unmount then goes through by itself.")}}, Yes
+	}
+	return Finding{}, No
+}
+
 func unstageDriverError(v *View) (Finding, Truth) {
+	if v.Node != "" && v.at(HopUnstage) && v.hop(HopUnstage).Status == StatusDegraded {
+		return v.hungUnstage()
+	}
 	return v.firstKeeper(func(h *holder) (Finding, Truth) {
 		r, known := v.report(h.Name)
 		if r == nil {

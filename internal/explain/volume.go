@@ -200,6 +200,21 @@ func (a *answer) stagedOn(node *corev1.Node, attachments []*storagev1.VolumeAtta
 	}
 }
 
+// leftStaged asks about an idle claim's volume on the nodes where it stays staged, by the reports in the input, though the driver
+// does not attach: no object tells of that.
+func (a *answer) leftStaged(v *View) {
+	if v.PV == nil || v.Driver == "" || v.attachRequired() == Yes {
+		return
+	}
+	var reports []*snapshot.NodeReport
+	a.ahead(func() { reports, _ = list[*snapshot.NodeReport](a.world, inReports, snapshot.Query{}) }) // where nothing points to a node, that nobody looked there is no gap
+	for _, r := range reports {
+		if n := v.factsOf(&r.Report, r.Name); n.volume != nil && len(n.staged()) > 0 && len(n.volume.Publishes) == 0 {
+			a.examine(&View{world: a.world, Namespace: v.Namespace, ClaimName: v.ClaimName, PV: v.PV, pvKnown: Yes, Driver: v.Driver, Handle: v.Handle, Node: r.Name, only: []HopName{HopUnstage}})
+		}
+	}
+}
+
 // orphansOn asks about folders of pods that are gone, where the node's report is in the input.
 func (a *answer) orphansOn(node string) {
 	if r := a.reportAtHand(node); r != nil && len(r.Orphans) > 0 {

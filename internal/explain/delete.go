@@ -162,18 +162,28 @@ func (v *View) deleteFinding(why string, ev ...Evidence) Finding {
 	return f
 }
 
+// holding are the pods whose objects keep the claim from going (podUsesPVCForDeletion of the pvc-protection controller).
+func (v *View) holding() ([]*corev1.Pod, Truth) {
+	users, known := v.consumers(v.Namespace, v.ClaimName)
+	return slices.DeleteFunc(users, func(p *corev1.Pod) bool {
+		return p.Spec.NodeName == "" || finished(p) && volumeOfClaim(p, v.ClaimName).Ephemeral != nil
+	}), known
+}
+
+// aside lets a node's or attacher's work that is in its time not stop a claim's deletion which waits for a pod.
+func (v *View) aside(h Hop) Hop {
+	if h.Status == StatusWaiting && v.Pod == nil && v.goingClaim() {
+		holding, _ := v.holding()
+		h.reached = len(holding) == 0
+	}
+	return h
+}
+
 func deleteInUse(v *View) (Finding, Truth) {
 	if !v.at(HopDelete) || !v.goingClaim() {
 		return Finding{}, No
 	}
-	users, known := v.consumers(v.Namespace, v.ClaimName)
-	var holding []*corev1.Pod
-	for _, p := range users {
-		vol := volumeOfClaim(p, v.ClaimName)
-		if p.Spec.NodeName != "" && !(finished(p) && vol.Ephemeral != nil) { // podUsesPVCForDeletion of the pvc-protection controller
-			holding = append(holding, p)
-		}
-	}
+	holding, known := v.holding()
 	if len(holding) == 0 {
 		return Finding{}, min(known.not(), Unknown)
 	}

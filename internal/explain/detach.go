@@ -22,7 +22,7 @@ func detachHop(v *View) Hop {
 			t := detachTrouble(at)
 			return v.troubledHop(t, v.settled(t), "ControllerUnpublishVolume fails")
 		}
-		return v.openHop(at.DeletionTimestamp.Time, normalAttach, ref(at), "being detached from node "+at.Spec.NodeName)
+		return v.aside(v.openHop(at.DeletionTimestamp.Time, normalAttach, ref(at), "being detached from node "+at.Spec.NodeName))
 	}
 	held, heldKnown := v.holders()
 	for _, h := range held {

@@ -45,7 +45,7 @@ func unstageHop(v *View) Hop {
 		if freed.IsZero() {
 			freed = v.unmountingSince(h.Name)
 		}
-		return v.openHop(freed, normalTeardown, Object{Kind: "Node", Name: h.Name}, "node "+h.Name+" still has the volume in use")
+		return v.aside(v.openHop(freed, normalTeardown, Object{Kind: "Node", Name: h.Name}, "node "+h.Name+" still has the volume in use"))
 	}
 	for _, h := range held {
 		if !h.leaving() && (h.Ready == Unknown || h.InUse == Unknown) {

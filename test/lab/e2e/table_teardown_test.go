@@ -59,7 +59,7 @@ var teardownFaults = []fault{
 			b.refuse("ControllerUnpublishVolume", "firmware answered E4722")
 			b.delete("pod/app")
 			b.attachment("fails to go for more than two minutes", func(o object) bool {
-				return o.deletedSince(2*time.Minute) && strings.Contains(o.Status.DetachError.Message, "E4722")
+				return o.deletedSince(130*time.Second) && strings.Contains(o.Status.DetachError.Message, "E4722")
 			})
 		},
 	},
@@ -179,7 +179,7 @@ reclaimPolicy: Retain
 			b.gone("Pod", "app")
 			b.attachment("is being deleted", func(o object) bool { return o.deletedSince(0) })
 			b.uninstall("csi-provisioner")
-			b.attachment("is being deleted for more than 3 minutes", func(o object) bool { return o.deletedSince(3 * time.Minute) })
+			b.attachment("is being deleted for more than 3 minutes", func(o object) bool { return o.deletedSince(190 * time.Second) })
 		},
 	},
 }

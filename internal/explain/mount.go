@@ -35,10 +35,19 @@ func (v *View) mountTrouble() *trouble {
 	if t != nil && !after.IsZero() && v.taken.Sub(t.At) > recent {
 		return nil
 	}
-	if t == nil {
+	if t == nil && v.onNode() {
 		return v.mountLogged(after)
 	}
 	return t
+}
+
+// onNode: the volume may be attached to the pod's node; before that nothing points there.
+func (v *View) onNode() (may bool) {
+	v.ahead(func() {
+		at, known := v.attachment(v.Node)
+		may = v.attachRequired() == No || known == Unknown || at != nil && at.Status.Attached
+	})
+	return may
 }
 
 var mountFails = regexp.MustCompile(`(MountVolume|MapVolume)\.\w+ failed|failed to process volumes|unmounted volumes=`)

@@ -48,7 +48,7 @@ func registerHop(v *View) Hop {
 		return okHop("")
 	case known != No && t != nil && v.unserving() != "" && !v.answeredSince(t):
 		return v.troubledHop(t, v.settled(t), v.unserving())
-	case known != No && t == nil && v.Pod != nil && v.unserving() != "": // the events that tell are not there, or not yet
+	case known != No && t == nil && v.Pod != nil && v.onNode() && v.unserving() != "": // the events that tell are not there, or not yet
 		return v.openHop(v.scheduledAt(), normalMount, Object{Kind: "NodeReport", Name: v.Node}, v.unserving())
 	case known == Yes:
 		return okHop("")

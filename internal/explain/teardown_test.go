@@ -129,12 +129,6 @@ func TestIdleClaim(t *testing.T) {
 			s.claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = beforePtr(20 * minute) })
 			s.pod("job", "node-1", time.Hour, func(p *corev1.Pod) { running(p); p.Status.Phase = corev1.PodSucceeded })
 		}, VerdictStuck, "delete/in-use"},
-		{"kept by a pod that has just ended", func(s *scene) {
-			s.claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = beforePtr(time.Second) })
-			s.node("node-1", true, sceneHandle)
-			s.attached("node-1", stays)
-			s.pod("job", "node-1", time.Hour, func(p *corev1.Pod) { running(p); p.Status.Phase = corev1.PodSucceeded })
-		}, VerdictStuck, "delete/in-use"},
 		{"kept by a pod that runs", func(s *scene) {
 			s.claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = beforePtr(time.Minute) })
 			s.attached("node-1", stays)

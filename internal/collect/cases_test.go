@@ -30,72 +30,64 @@ const (
 
 // Every case, served over HTTP to the real client, gets the answer that its files get, for few requests.
 func TestCasesFromACluster(t *testing.T) {
-	dirs, err := filepath.Glob("../../testdata/*/*/case.json")
-	if err != nil || len(dirs) == 0 {
-		t.Fatal("no cases:", err)
-	}
-	for _, file := range dirs {
-		dir := filepath.Dir(file)
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			t.Parallel()
-			full, target, at := loadCase(t, dir)
-			ask := func(s *snapshot.Snapshot) explain.Wanted {
-				_, w := explain.Explain(s, target, explain.Options{Now: at})
-				return w
-			}
-			diagnose := func(src collect.Source) (explain.Diagnosis, *snapshot.Snapshot, collect.Stats) {
-				s, stats, err := collect.Walk(t.Context(), src, nil, ask)
-				if err != nil {
-					t.Fatal(err)
-				}
-				d, _ := explain.Explain(s, target, explain.Options{Now: at})
-				for _, g := range s.Gaps {
-					if g.Reason == "truncated" {
-						t.Errorf("still wanted after %d rounds: %s", stats.Rounds, g.Query)
-					}
-				}
-				return d, s, stats
-			}
-			recorded := apitest.AsRecorded(full)
-			server := apitest.Start(t, full, apitest.Options{Now: full.TakenAt, Forbid: func(q snapshot.Query) string {
-				if !inRole(q) {
-					t.Errorf("deploy/rbac.yaml does not allow %s", q)
-				}
-				return recorded(q)
-			}})
-			l, err := collect.NewLive(server.Getter(t), collect.LiveOptions{Redact: bundle.Redact}) // which changes no answer
+	eachCase(t, func(t *testing.T, dir string) {
+		full, target, at := loadCase(t, dir)
+		ask := func(s *snapshot.Snapshot) explain.Wanted {
+			_, w := explain.Explain(s, target, explain.Options{Now: at})
+			return w
+		}
+		diagnose := func(src collect.Source) (explain.Diagnosis, *snapshot.Snapshot, collect.Stats) {
+			s, stats, err := collect.Walk(t.Context(), src, nil, ask)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, read, stats := diagnose(l)
-			want, _, _ := diagnose(collect.Files(full))
-			// A kind that the files do not say they have: there a gap of the input, here a refusal, or all there is.
-			ignore := cmpopts.IgnoreSliceElements(func(g explain.Gap) bool {
-				return g.Reason == "not-collected" || strings.HasSuffix(g.Detail, apitest.NotRecorded)
-			})
-			if diff := gocmp.Diff(want, got, ignore, cmpopts.IgnoreFields(explain.Gap{}, "Remedy"), cmpopts.IgnoreUnexported(explain.Hop{})); diff != "" {
-				t.Errorf("files (-) and cluster (+) differ:\n%s", diff)
+			d, _ := explain.Explain(s, target, explain.Options{Now: at})
+			for _, g := range s.Gaps {
+				if g.Reason == "truncated" {
+					t.Errorf("still wanted after %d rounds: %s", stats.Rounds, g.Query)
+				}
 			}
-			var file bytes.Buffer
-			if err := bundle.Write(&file, read); err != nil {
-				t.Fatal(err)
+			return d, s, stats
+		}
+		recorded := apitest.AsRecorded(full)
+		server := apitest.Start(t, full, apitest.Options{Now: full.TakenAt, Forbid: func(q snapshot.Query) string {
+			if !inRole(q) {
+				t.Errorf("deploy/rbac.yaml does not allow %s", q)
 			}
-			again, report, err := bundle.Read("-", &file)
-			if err != nil || len(report.Problems) > 0 {
-				t.Fatal(err, report.Problems)
-			}
-			if own, _, _ := diagnose(collect.Files(again)); text(t, own) != text(t, got) {
-				t.Errorf("cluster (-) and its bundle (+) differ:\n%s", gocmp.Diff(text(t, got), text(t, own)))
-			}
-			limit := maxRequests
-			if got.Verdict == explain.VerdictHealthy && target.Kind != "CSIDriver" { // a whole driver takes more lists than a claim
-				limit = maxRequestsHealthy
-			}
-			if l.Requests() > limit {
-				t.Errorf("%d requests in %d rounds, at most %d: %v", l.Requests(), stats.Rounds, limit, server.Asked())
-			}
+			return recorded(q)
+		}})
+		l, err := collect.NewLive(server.Getter(t), collect.LiveOptions{Redact: bundle.Redact}) // which changes no answer
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, read, stats := diagnose(l)
+		want, _, _ := diagnose(collect.Files(full))
+		// A kind that the files do not say they have: there a gap of the input, here a refusal, or all there is.
+		ignore := cmpopts.IgnoreSliceElements(func(g explain.Gap) bool {
+			return g.Reason == "not-collected" || strings.HasSuffix(g.Detail, apitest.NotRecorded)
 		})
-	}
+		if diff := gocmp.Diff(want, got, ignore, cmpopts.IgnoreFields(explain.Gap{}, "Remedy"), cmpopts.IgnoreUnexported(explain.Hop{})); diff != "" {
+			t.Errorf("files (-) and cluster (+) differ:\n%s", diff)
+		}
+		var file bytes.Buffer
+		if err := bundle.Write(&file, read); err != nil {
+			t.Fatal(err)
+		}
+		again, report, err := bundle.Read("-", &file)
+		if err != nil || len(report.Problems) > 0 {
+			t.Fatal(err, report.Problems)
+		}
+		if own, _, _ := diagnose(collect.Files(again)); text(t, own) != text(t, got) {
+			t.Errorf("cluster (-) and its bundle (+) differ:\n%s", gocmp.Diff(text(t, got), text(t, own)))
+		}
+		limit := maxRequests
+		if got.Verdict == explain.VerdictHealthy && target.Kind != "CSIDriver" { // a whole driver takes more lists than a claim
+			limit = maxRequestsHealthy
+		}
+		if l.Requests() > limit {
+			t.Errorf("%d requests in %d rounds, at most %d: %v", l.Requests(), stats.Rounds, limit, server.Asked())
+		}
+	})
 }
 
 func text(t *testing.T, d any) string {
@@ -156,6 +148,21 @@ func TestObjectsOverTheWire(t *testing.T) {
 		}
 	}
 	t.Log(seen, "objects")
+}
+
+// eachCase runs a test of its own for the folder of every case, side by side.
+func eachCase(t *testing.T, test func(t *testing.T, dir string)) {
+	files, err := filepath.Glob("../../testdata/*/*/case.json")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no cases:", err)
+	}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			test(t, dir)
+		})
+	}
 }
 
 func loadCase(t *testing.T, dir string) (*snapshot.Snapshot, explain.Target, time.Time) {

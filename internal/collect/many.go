@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -205,18 +204,11 @@ func (w within) Fetch(ctx context.Context, q snapshot.Query) Answer {
 
 // Suspects are the nodes that the targets which are not well point to, first those to which most do.
 func Suspects(s *snapshot.Snapshot, namespace string, o explain.Options) []string {
-	votes := map[string]int{}
+	var unwell []explain.Diagnosis
 	for _, t := range Targets(s, namespace) {
 		if d, _ := explain.Explain(s, t, o); d.Verdict != explain.VerdictHealthy {
-			for _, n := range d.Nodes() {
-				votes[n]++
-			}
+			unwell = append(unwell, d)
 		}
 	}
-	out := make([]string, 0, len(votes))
-	for n := range votes {
-		out = append(out, n)
-	}
-	slices.SortFunc(out, func(a, b string) int { return cmp.Or(votes[b]-votes[a], cmp.Compare(a, b)) })
-	return out
+	return explain.MostNamed(unwell)
 }

@@ -70,34 +70,26 @@ func bundled(t *testing.T, src collect.Source, namespace string, at time.Time) (
 // The bundle of a cluster answers as the cluster does, byte for byte: every case about its target, the demo's and one large
 // case about everything.
 func TestBundleOfAllAnswersAsTheCluster(t *testing.T) {
-	dirs, err := filepath.Glob("../../testdata/*/*/case.json")
-	if err != nil || len(dirs) == 0 {
-		t.Fatal("no cases:", err)
-	}
-	for _, file := range dirs {
-		dir := filepath.Dir(file)
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			t.Parallel()
-			full, target, at := loadCase(t, dir)
-			live := collect.Keep(served(t, full)) // so that one reading serves all comparisons
-			namespace := ""
-			if apitest.AsRecorded(full)(snapshot.Query{Resource: "persistentvolumeclaims"}) != "" {
-				namespace = target.Namespace // whoever asked may see no other
+	eachCase(t, func(t *testing.T, dir string) {
+		full, target, at := loadCase(t, dir)
+		live := collect.Keep(served(t, full)) // so that one reading serves all comparisons
+		namespace := ""
+		if apitest.AsRecorded(full)(snapshot.Query{Resource: "persistentvolumeclaims"}) != "" {
+			namespace = target.Namespace // whoever asked may see no other
+		}
+		all, targets := bundled(t, live, namespace, at)
+		if len(targets) > 60 || filepath.Base(dir)[0] > 'a' { // about everything in some
+			targets = nil
+		}
+		if want, got := scanned(t, live, namespace, at), scanned(t, collect.Files(all), namespace, at); want != got {
+			t.Errorf("scan: cluster (-) and its bundle (+) differ:\n%s", gocmp.Diff(want, got))
+		}
+		for _, target := range append(targets, target) {
+			if want, got := answer(t, live, target, at), answer(t, collect.Files(all), target, at); want != got {
+				t.Errorf("%v: cluster (-) and its bundle (+) differ:\n%s", target, gocmp.Diff(want, got))
 			}
-			all, targets := bundled(t, live, namespace, at)
-			if len(targets) > 60 || filepath.Base(dir)[0] > 'a' { // about everything in some
-				targets = nil
-			}
-			if want, got := scanned(t, live, namespace, at), scanned(t, collect.Files(all), namespace, at); want != got {
-				t.Errorf("scan: cluster (-) and its bundle (+) differ:\n%s", gocmp.Diff(want, got))
-			}
-			for _, target := range append(targets, target) {
-				if want, got := answer(t, live, target, at), answer(t, collect.Files(all), target, at); want != got {
-					t.Errorf("%v: cluster (-) and its bundle (+) differ:\n%s", target, gocmp.Diff(want, got))
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // The bundle of a namespace answers as the cluster does about what is in the namespace, and about its volumes and nodes; it has

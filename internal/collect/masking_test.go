@@ -18,24 +18,16 @@ import (
 // Masking, trimming and sharing take away nothing that an answer rests on: with the objects as they are in the files, verdict,
 // causes and hops of every case are the same.
 func TestMaskingChangesNoAnswer(t *testing.T) {
-	dirs, err := filepath.Glob("../../testdata/*/*/case.json")
-	if err != nil || len(dirs) == 0 {
-		t.Fatal("no cases:", err)
-	}
-	for _, file := range dirs {
-		dir := filepath.Dir(file)
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			t.Parallel()
-			_, target, at := loadCase(t, dir)
-			masked, _, err := bundle.Read(dir, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := gocmp.Diff(judged(t, asWritten(t, dir, masked), target, explain.Options{Now: at}), judged(t, masked, target, explain.Options{Now: at})); diff != "" {
-				t.Errorf("as it is (-) and masked (+) differ:\n%s", diff)
-			}
-		})
-	}
+	eachCase(t, func(t *testing.T, dir string) {
+		_, target, at := loadCase(t, dir)
+		masked, _, err := bundle.Read(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(judged(t, asWritten(t, dir, masked), target, explain.Options{Now: at}), judged(t, masked, target, explain.Options{Now: at})); diff != "" {
+			t.Errorf("as it is (-) and masked (+) differ:\n%s", diff)
+		}
+	})
 }
 
 // judged is what an answer decides, without the words.

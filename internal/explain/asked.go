@@ -28,12 +28,15 @@ func Report(node string) snapshot.Query {
 
 // Nodes are those whose reports the answers look at that say that something is wrong, first those to which most do.
 func (l List) Nodes() []string {
+	return MostNamed(slices.DeleteFunc(slices.Clone(l.Items), func(d Diagnosis) bool { return d.Verdict == VerdictWaiting }))
+}
+
+// MostNamed are the nodes that matter to these answers, first those that do to most.
+func MostNamed(answers []Diagnosis) []string {
 	votes := map[string]int{}
-	for _, d := range l.Items {
-		if d.Verdict != VerdictWaiting {
-			for _, n := range d.Nodes() {
-				votes[n]++
-			}
+	for _, d := range answers {
+		for _, n := range d.Nodes() {
+			votes[n]++
 		}
 	}
 	out := slices.Collect(maps.Keys(votes))

@@ -154,11 +154,12 @@ func (v *View) nodeTrouble() (*trouble, Truth) {
 		t = &trouble{Text: c.Message, Since: c.LastTransitionTime.Time, At: c.LastTransitionTime.Time, Count: 1, Source: "kubelet",
 			Evidence: fact(v.claimObject(), "status.conditions[NodeResizeError]", c.Message, c.LastTransitionTime.Time)}
 	}
-	if n, _ := v.atHand(v.Node); t == nil && n != nil {
-		for _, l := range n.KubeletLog {
-			if text := strings.ReplaceAll(l.Message, `\"`, `"`); strings.Contains(text, "NodeExpandVolume failed") && v.names(text) && n.CollectedAt.Sub(l.At) <= recent {
-				t = &trouble{Text: text, Since: l.At, At: l.At, Count: errorSettledCount, Source: "kubelet", Evidence: n.seen("kubeletLog", text)}
-			}
+	if t == nil {
+		t = v.kubeletLogged(func(text string, _ time.Time) bool {
+			return strings.Contains(text, "NodeExpandVolume failed") && v.names(text)
+		})
+		if t != nil {
+			t.Since, t.Count = t.At, errorSettledCount // the report keeps but a few lines
 		}
 	}
 	if t != nil {

@@ -54,21 +54,29 @@ var mountFails = regexp.MustCompile(`(MountVolume|MapVolume)\.\w+ failed|failed 
 
 // mountLogged is what the kubelet's log says of the pod's volume where no event does: it does not tell the API all of it.
 func (v *View) mountLogged(after time.Time) *trouble {
-	n, _ := v.atHand(v.Node)
-	if n == nil {
+	since := latest(after, v.Pod.CreationTimestamp.Time)
+	return v.kubeletLogged(func(text string, at time.Time) bool {
+		return mountFails.MatchString(text) && !at.Before(since) && (v.names(text) || strings.Contains(text, string(v.Pod.UID)) && v.waitsFor(text))
+	})
+}
+
+// kubeletLogged is the trouble of the recent lines that fit in the kubelet's log, where the report of the view's node is at hand; nil:
+// there are none.
+func (v *View) kubeletLogged(fits func(text string, at time.Time) bool) *trouble {
+	r := v.reportAtHand(v.Node)
+	if r == nil {
 		return nil
 	}
 	var t *trouble
-	for _, l := range n.KubeletLog {
-		text := strings.ReplaceAll(l.Message, `\"`, `"`)
-		if !mountFails.MatchString(text) || l.At.Before(latest(after, v.Pod.CreationTimestamp.Time)) || n.CollectedAt.Sub(l.At) > recent ||
-			!v.names(text) && !(strings.Contains(text, string(v.Pod.UID)) && v.waitsFor(text)) {
+	for _, l := range r.KubeletLog {
+		text := strings.ReplaceAll(l.Message, `\"`, `"`) // an error stands quoted in a structured line
+		if r.CollectedAt.Sub(l.At) > recent || !fits(text, l.At) {
 			continue
 		}
 		if t == nil {
 			t = &trouble{Since: l.At, Source: "kubelet"}
 		}
-		t.Text, t.At, t.Count, t.Evidence = text, l.At, t.Count+1, n.seen("kubeletLog", text)
+		t.Text, t.At, t.Count, t.Evidence = text, l.At, t.Count+1, fact(Object{Kind: "NodeReport", Name: v.Node}, "kubeletLog", text, r.CollectedAt)
 	}
 	return t
 }
@@ -301,15 +309,15 @@ func (v *View) blamed() (*blame, Truth) {
 		return nil, No
 	}
 	b := &blame{Cause: v.tells(t), Trouble: t, Facts: n, Evidence: []Evidence{t.Evidence}}
-	if slow := b.Cause == "stage/operation-pending" || b.Cause == "stage/timeout"; slow {
+	if unending(b.Cause) {
 		v.firstReason(b)
-		if slow := b.Cause == "stage/operation-pending" || b.Cause == "stage/timeout"; slow && !v.at(HopStart) {
-			switch helper, known := v.helperOf(); {
-			case helper != nil:
-				b.Cause = "publish/helper-pod-not-running"
-			case known == Unknown:
-				return nil, Unknown
-			}
+	}
+	if unending(b.Cause) && !v.at(HopStart) {
+		switch helper, known := v.helperOf(); {
+		case helper != nil:
+			b.Cause = "publish/helper-pod-not-running"
+		case known == Unknown:
+			return nil, Unknown
 		}
 	}
 	b.Confidence = sure(b.Cause, b.Trouble.Text)
@@ -342,13 +350,18 @@ func (v *View) tells(t *trouble) string {
 	return cause
 }
 
+// unending: the cause is that a call does not end, which has a reason.
+func unending(cause string) bool {
+	return cause == "stage/operation-pending" || cause == "stage/timeout"
+}
+
 // firstReason looks for why the first call of several does not end: an earlier error since the last success, then the lines of
 // the driver's log.
 func (v *View) firstReason(b *blame) {
 	better := func(text string) string {
 		cause := v.mountTells(text)
 		hop := (Cause{ID: cause}).Hop()
-		if cause == "" || hop != HopStage && hop != HopPublish && hop != HopStart || cause == "stage/operation-pending" || cause == "stage/timeout" {
+		if cause == "" || hop != HopStage && hop != HopPublish && hop != HopStart || unending(cause) {
 			return ""
 		}
 		return cause

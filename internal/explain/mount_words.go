@@ -59,7 +59,7 @@ var mountWords = []signature{
 	sig("stage/bad-mount-options", `mount error[ (:]+(22|95|524)\b`),
 	sig("stage/driver-error", `mount error[ (:]+\d+`),
 
-	sig("stage/server-unreachable", `(write|connect) to /dev/nvme-fabrics\b.{0,60}`),                                                     // a login that fails; the kernel's log says why
+	sig("stage/server-unreachable", `(write|connect) to /dev/nvme-fabrics\b`),                                                            // a login that fails; the kernel's log says why
 	sig("stage/host-requirement", `mount -t +(nfs4?|cifs|smb3|ceph|lustre|glusterfs|beegfs|gpfs|9p|virtiofs)\b.{0,600}: no such device`), // ENODEV of mount(2): no module for it
 	sig("stage/device-unreadable", `input/output error|\bI/O error|remote I/O error|can't read super ?block|no such device or address|no medium found|short read|\bENXIO\b|transport-offline|rejecting I/O to offline device|attempt to access beyond end of device`),
 	sig("stage/bad-mount-options", `(unknown|unrecogni[sz]ed|invalid|bad|incorrect|unsupported|illegal|conflicting) mount (option|flag|parameter)s?|incorrect mount option was specified|mount options? .{0,80}(invalid|not supported|unsupported|not allowed|not permitted|incompatible|conflict|unknown|rejected)|unknown parameter|bad value for|unrecogni[sz]ed (option|parameter)|nfs version or transport protocol is not supported|protocol not supported|: bad option;|bad option:|invalid option|invalid argument`),

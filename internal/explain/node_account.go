@@ -149,8 +149,8 @@ func (a *answer) unknownOn(r *nodereport.NodeReport) {
 }
 
 // reportAtHand is a node's report where it lies in the input: that nobody probed the node is no gap here.
-func (a *answer) reportAtHand(node string) *nodereport.NodeReport {
+func (w *world) reportAtHand(node string) *nodereport.NodeReport {
 	var r *nodereport.NodeReport
-	a.ahead(func() { r, _ = a.report(node) })
+	w.ahead(func() { r, _ = w.report(node) })
 	return r
 }

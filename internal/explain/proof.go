@@ -138,7 +138,7 @@ func proveOwnership(v *View, n *nodeFacts, t *trouble) *blame {
 	if !v.failing() || t == nil || !v.setsGroup() {
 		return nil
 	}
-	if cause := v.mountTells(t.Text); cause != "stage/operation-pending" && cause != "stage/timeout" {
+	if !unending(v.mountTells(t.Text)) {
 		return nil
 	}
 	mounts := n.mountsOf()

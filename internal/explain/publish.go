@@ -369,7 +369,7 @@ func duplicateHandle(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	t := v.mountTrouble()
-	if v.hop(v.block).Status == StatusWaiting || t != nil && v.mountTells(t.Text) != "stage/operation-pending" && v.mountTells(t.Text) != "stage/timeout" {
+	if v.hop(v.block).Status == StatusWaiting || t != nil && !unending(v.mountTells(t.Text)) {
 		return Finding{}, No
 	}
 	volumes, all := list[*corev1.PersistentVolume](v.world, inVolumes, snapshot.Query{})

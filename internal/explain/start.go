@@ -118,10 +118,10 @@ func ownershipSlow(v *View) (Finding, Truth) {
 			events = append(events, other...)
 		}
 	}
-	if n, _ := v.atHand(v.Node); n != nil { // the same words stand in the kubelet's log
-		for _, l := range n.KubeletLog {
+	if r := v.reportAtHand(v.Node); r != nil { // the same words stand in the kubelet's log
+		for _, l := range r.KubeletLog {
 			if strings.Contains(l.Message, "Setting volume ownership for ") {
-				events = append(events, report{Object: Object{Kind: "NodeReport", Name: n.node}, Reason: walksFiles, Message: l.Message, Source: "kubelet's log", First: l.At, Last: l.At, Count: 1})
+				events = append(events, report{Object: Object{Kind: "NodeReport", Name: v.Node}, Reason: walksFiles, Message: l.Message, Source: "kubelet's log", First: l.At, Last: l.At, Count: 1})
 			}
 		}
 	}

@@ -107,17 +107,23 @@ func (v *View) neighbours() []*corev1.Pod {
 // stopped is when the last container of a pod that was mounted before ended, where none runs now: after a reboot of its node
 // the kubelet mounts all its volumes again. Zero: one runs, or the pod never ran.
 func (v *View) stopped() time.Time {
-	var last time.Time
 	if ready(v.Pod) || finished(v.Pod) {
-		return last
+		return time.Time{}
 	}
 	for _, s := range slices.Concat(v.Pod.Status.InitContainerStatuses, v.Pod.Status.ContainerStatuses) {
 		if s.State.Running != nil {
 			return time.Time{}
 		}
+	}
+	return endedAt(v.Pod)
+}
+
+// endedAt is when the last container of the pod ended that has. Zero: none has.
+func endedAt(p *corev1.Pod) (last time.Time) {
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
-			if t != nil && t.FinishedAt.After(last) {
-				last = t.FinishedAt.Time
+			if t != nil {
+				last = latest(last, t.FinishedAt.Time)
 			}
 		}
 	}

@@ -179,6 +179,14 @@ func dying(d time.Duration, hasEnded bool) func(*corev1.Pod) {
 	}
 }
 
+// completed pods ended that long ago and their objects stay.
+func completed(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodSucceeded
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: before(d)}}}}
+	}
+}
+
 // attached puts a VolumeAttachment that says attached.
 func (s *scene) attached(node string, change func(*storagev1.VolumeAttachment)) {
 	name := scenePV

@@ -60,6 +60,16 @@ func TestIdleClaim(t *testing.T) {
 			s.node("node-1", true, sceneHandle)
 			s.event("StatefulSet", "db", "SuccessfulDelete", "delete Pod db-0 in StatefulSet db successful", 90*time.Second)
 		}, VerdictWaiting, "unstage/in-progress"},
+		{"its pod has just completed", func(s *scene) {
+			s.attached("node-1", stays)
+			s.node("node-1", true, sceneHandle)
+			s.pod("job", "node-1", time.Hour, completed(10*time.Second))
+		}, VerdictWaiting, "unstage/in-progress"},
+		{"its pod completed long ago", func(s *scene) {
+			s.attached("node-1", stays)
+			s.node("node-1", true, sceneHandle)
+			s.pod("job", "node-1", time.Hour, completed(20*minute))
+		}, VerdictStuck, "unstage/never-confirmed"},
 		{"its pod was deleted long ago", func(s *scene) {
 			s.attached("node-1", stays)
 			s.node("node-1", true, sceneHandle)

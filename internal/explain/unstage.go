@@ -73,7 +73,7 @@ func (h holder) keeps() bool {
 }
 
 // freedSince bounds when the last pod that used the volume went: by the claim's own condition (since 1.37), else by what was
-// said of pods that are gone. The zero time: long ago.
+// said of pods that are gone and what those say that have ended. The zero time: long ago.
 func (v *View) freedSince() (time.Time, Truth) {
 	if v.Claim != nil {
 		for _, c := range v.Claim.Status.Conditions {
@@ -85,11 +85,18 @@ func (v *View) freedSince() (time.Time, Truth) {
 	if v.Namespace == "" {
 		return time.Time{}, No
 	}
-	last, known := allOf(v.world, "last pod of "+v.Namespace, func() ([]time.Time, Truth) {
+	gone, known := allOf(v.world, "last pod of "+v.Namespace, func() ([]time.Time, Truth) {
 		last, known := v.lastGone()
 		return []time.Time{last}, known
 	})
-	return last[0], known
+	last := gone[0]
+	users, usersKnown := v.consumers(v.Namespace, v.ClaimName)
+	for _, p := range users { // the object of a pod that has ended may stay for ever; its volumes do not
+		if finished(p) {
+			last = latest(last, endedAt(p))
+		}
+	}
+	return last, known.and(usersKnown)
 }
 
 // lastGone is when the last pod of the namespace went that is known to have gone.

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -14,10 +13,10 @@ import (
 )
 
 // The scheduler's words when a node is left out for the pod's volume.
-var volumeKeepsOff = regexp.MustCompile(`(?i)free storage|volume node affinity|PersistentVolume's node affinity|available persistent volumes|CSI driver is not installed|available volume zone`)
+var volumeKeepsOff = phrase(`free storage|volume node affinity|PersistentVolume's node affinity|available persistent volumes|CSI driver is not installed|available volume zone`)
 
 // noTopology: the provisioner finds no topology to make the volume for, since no node has the driver.
-var noTopology = regexp.MustCompile(`(?i)no topology key|no available topology|error generating accessibility requirements|topology.*not found`)
+var noTopology = phrase(`no topology key|no available topology|error generating accessibility requirements|topology.*not found`)
 
 // nowhere: what the scheduler or the provisioner misses is the driver's own, which is registered on no node. Evidence of both, and the
 // DaemonSets that should change it; none: Unknown, or not so.
@@ -29,14 +28,14 @@ func (v *View) nowhere() ([]Evidence, []*appsv1.DaemonSet, Truth) {
 	switch {
 	case v.at(HopSchedule):
 		c := podCondition(v.Pod, "PodScheduled")
-		if c == nil || !volumeKeepsOff.MatchString(c.Message) {
+		if c == nil || !volumeKeepsOff.in(c.Message) {
 			return nil, nil, No
 		}
 		hint = fact(ref(v.Pod), "status.conditions[PodScheduled]", c.Message, c.LastTransitionTime.Time)
 	default:
 		events, _ := v.claimEvents()
 		t := provisionFailures(events)
-		if t == nil || !noTopology.MatchString(t.Text) {
+		if t == nil || !noTopology.in(t.Text) {
 			return nil, nil, No
 		}
 		hint = t.Evidence

@@ -21,9 +21,9 @@ func sig(cause, pattern string) signature { return signature{cause, phrase(patte
 
 // told gives the cause that a hop's error text tells; empty when no row knows it.
 func told(signatures []signature, text string) string {
-	text = strings.ToLower(text)
+	lower := strings.ToLower(text)
 	for _, s := range signatures {
-		if s.inLower(text) {
+		if s.match(text, lower) {
 			return s.Cause
 		}
 	}
@@ -40,10 +40,15 @@ type alternative struct {
 }
 
 // phrase makes phrases of a regular expression, without regard to case; a dot matches newlines too.
-func phrase(pattern string) phrases {
+func phrase(pattern string) phrases { return compiled("(?is:", pattern) }
+
+// exact makes phrases of a regular expression that minds the case.
+func exact(pattern string) phrases { return compiled("(?s:", pattern) }
+
+func compiled(flags, pattern string) phrases {
 	var out phrases
 	for _, one := range alternatives(pattern) {
-		one = "(?is:" + one + ")"
+		one = flags + one + ")"
 		re, err := syntax.Parse(one, syntax.Perl)
 		if err != nil {
 			panic(fmt.Sprintf("pattern %q: %v", one, err))
@@ -120,11 +125,11 @@ func shortest(words []string) int {
 }
 
 // in tells whether a text has one of the phrases.
-func (p phrases) in(text string) bool { return p.inLower(strings.ToLower(text)) }
+func (p phrases) in(text string) bool { return p.match(text, strings.ToLower(text)) }
 
-func (p phrases) inLower(text string) bool {
+func (p phrases) match(text, lower string) bool {
 	for _, a := range p {
-		if len(a.must) > 0 && !slices.ContainsFunc(a.must, func(m string) bool { return strings.Contains(text, m) }) {
+		if len(a.must) > 0 && !slices.ContainsFunc(a.must, func(m string) bool { return strings.Contains(lower, m) }) {
 			continue
 		}
 		if a.pattern().MatchString(text) {

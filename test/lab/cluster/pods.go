@@ -47,9 +47,19 @@ func (c *Cluster) InstallDriver(ctx context.Context, name, namespace string, con
 	if err != nil {
 		return err
 	}
+	manifest, err := c.pods(name, namespace, api.Port(), sidecars, edits)
+	if err != nil {
+		return err
+	}
+	_, err = c.Kubectl(ctx, manifest, "apply", "-f", "-")
+	return err
+}
+
+// pods is the manifest of a driver in pods, whose sidecars find the API server at that port.
+func (c *Cluster) pods(name, namespace, port string, sidecars, edits []string) (string, error) {
 	var containers strings.Builder
 	for _, s := range sidecars {
-		containers.WriteString(strings.NewReplacer("SIDECAR", s, "OPTIONS", strings.Join(sidecarOptions(s), ", "), "APIPORT", api.Port()).Replace(sidecarContainer))
+		containers.WriteString(strings.NewReplacer("SIDECAR", s, "OPTIONS", strings.Join(sidecarOptions(s), ", "), "APIPORT", port).Replace(sidecarContainer))
 	}
 	objects := slices.DeleteFunc(strings.Split(podsManifest, "\n---\n"), func(object string) bool {
 		return slices.ContainsFunc(Sidecars, func(s string) bool {
@@ -59,12 +69,11 @@ func (c *Cluster) InstallDriver(ctx context.Context, name, namespace string, con
 	manifest := strings.NewReplacer("\nSIDECARS", containers.String(), "NAMESPACE", namespace, "DRIVER", name, "DIR", c.Dir).Replace(strings.Join(objects, "\n---\n"))
 	for i := 0; i < len(edits); i += 2 {
 		if !strings.Contains(manifest, edits[i]) {
-			return fmt.Errorf("the manifest of a driver has no %q", edits[i])
+			return "", fmt.Errorf("the manifest of a driver has no %q", edits[i])
 		}
 		manifest = strings.ReplaceAll(manifest, edits[i], edits[i+1])
 	}
-	_, err = c.Kubectl(ctx, manifest, "apply", "-f", "-")
-	return err
+	return manifest, nil
 }
 
 // ServePod is the program of a driver in a pod, whose config and faults are where those of all drivers are.

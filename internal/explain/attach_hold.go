@@ -145,7 +145,7 @@ func multiAttachNodeDead(v *View) (Finding, Truth) {
 		f.Confidence = Likely
 	}
 	f.Fix = v.freeFromDead(h)
-	return f, Yes
+	return v.living(f, h.Name), Yes
 }
 
 // freeFromDead are the steps that free a volume from a machine that does not answer, the proof first.
@@ -287,6 +287,11 @@ func staleAttachment(v *View) (Finding, Truth) {
 	why := fmt.Sprintf("Volume %s is attached to node %s, where no pod uses it and the kubelet does not list it in use, and nobody has asked for its detach.", v.volumeName(), h.Name)
 	f := v.holdFinding(h, why, fact(ref(h.Node), "status.volumesInUse", "does not list it", time.Time{}))
 	f.Confidence = Certain
+	if v.otherMachine(h.At) == Yes {
+		entry, _ := v.registered(h.Name)
+		f.Why += fmt.Sprintf(" It was made for another machine of that name: %s, where the node is %s now.", h.At.Annotations[annNodeID], entry.NodeID)
+		f.Evidence = append(f.Evidence, fact(ref(h.At), "metadata.annotations["+annNodeID+"]", h.At.Annotations[annNodeID], h.At.CreationTimestamp.Time))
+	}
 	if stale, ev := v.controllerManagerDown(); stale {
 		f.Why += " The kube-controller-manager, whose work that is, is not at work."
 		f.Evidence = append(f.Evidence, ev)

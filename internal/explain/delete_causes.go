@@ -175,8 +175,12 @@ func (v *View) whySecret(f *Finding) string {
 }
 
 func deleteDriverGone(v *View) (Finding, Truth) {
-	if !v.at(HopDelete) || v.goingClaim() || !v.goingPV() || v.Driver == "" || !slices.Contains(v.PV.Finalizers, finalizerProvisioner) && v.PV.DeletionTimestamp != nil {
+	if !v.at(HopDelete) || v.goingClaim() || !v.goingPV() || v.Driver == "" {
 		return Finding{}, No
+	}
+	if v.PV.DeletionTimestamp != nil && !slices.Contains(v.PV.Finalizers, finalizerProvisioner) &&
+		(!slices.Contains(v.PV.Finalizers, attacherFinalizer(v.Driver)) || v.installed() == Yes) {
+		return Finding{}, No // a running attacher that overlooks its finalizer is another fault
 	}
 	if t := v.deleteTrouble(); t != nil && v.taken.Sub(t.At) < recent {
 		return Finding{}, No // somebody works on it
@@ -343,6 +347,9 @@ func deleteFinalizer(v *View) (Finding, Truth) {
 		if len(all) > 0 || known == Unknown {
 			return Finding{}, min(truth(len(all) == 0), Unknown)
 		}
+		if there := v.installed(); there != Yes {
+			return Finding{}, there // without an attacher none could overlook it
+		}
 		held, why = attacher, "no VolumeAttachment names the volume any more, so the attacher's work is done and it has overlooked its own finalizer"
 	default:
 		held, why = finalizers[0], "nothing is to be seen that it waits for"
@@ -406,6 +413,9 @@ func deleteBackendError(v *View) (Finding, Truth) {
 		return f, Yes
 	}
 	_, text := deleteTold(t)
+	if v.unlooked(text) {
+		return Finding{}, Unknown
+	}
 	_, words := grpc(text)
 	f := v.deleteFinding(fmt.Sprintf("The driver %s cannot delete volume %s. It says: %s", v.Driver, v.PV.Name, words), t.Evidence)
 	f.Rest, f.Status, f.Confidence, f.Fix = true, v.settled(t), Likely, fix

@@ -246,6 +246,9 @@ func detachBusy(v *View) (Finding, Truth) {
 			f := v.goingFinding(at, fmt.Sprintf("The attachment %s of volume %s to node %s is being deleted for %s: %s.", at.Name, v.volumeName(), at.Spec.NodeName, ago(v.age(at.DeletionTimestamp.Time)), ticket), ev...)
 			return f, Yes
 		}
+		if _, left := v.leftOn(); left == Unknown || v.unlooked(e.Message) {
+			return Finding{}, Unknown
+		}
 		f := v.goingFinding(at, v.detachWhy("The backend is busy: the attachment "+at.Name+" of volume VOLUME to node NODE cannot end", at), ev...)
 		if ticket != "" {
 			f.Why = sentence(f.Why) + " " + ticket + "."

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -320,8 +321,9 @@ func namesDriver(spec *corev1.PodSpec, driver string) bool {
 	if driver == "" {
 		return false
 	}
+	folder := pluginFolders[driver]
 	for _, v := range spec.Volumes {
-		if v.HostPath != nil && names(v.HostPath.Path, driver) {
+		if v.HostPath != nil && (names(v.HostPath.Path, driver) || folder != "" && path.Base(v.HostPath.Path) == folder) {
 			return true
 		}
 	}
@@ -333,6 +335,34 @@ func namesDriver(spec *corev1.PodSpec, driver string) bool {
 		}
 		for _, e := range c.Env {
 			if names(e.Value, driver) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pluginFolders are the folders below the kubelet's plugins of drivers whose manifests have their name nowhere: the chart of
+// secrets-store-csi-driver, and those of OpenEBS.
+var pluginFolders = map[string]string{
+	secretsStore:              "csi-secrets-store",
+	"local.csi.openebs.io":    "lvm-localpv",
+	"zfs.csi.openebs.io":      "zfs-localpv",
+	"io.openebs.csi-mayastor": "io.openebs.mayastor",
+}
+
+// serves tells whether the pod's registrar gives the kubelet the socket at which the node's report found the driver.
+func (v *View) serves(p *corev1.Pod, node string) bool {
+	r := v.reportAtHand(node)
+	if r == nil {
+		return false
+	}
+	for _, d := range r.Drivers {
+		if d.Name != v.Driver || d.Registration == nil {
+			continue
+		}
+		for i := range p.Spec.Containers {
+			if socket := argument(&p.Spec.Containers[i], "kubelet-registration-path"); socket != "" && socket == d.Registration.Endpoint {
 				return true
 			}
 		}
@@ -464,7 +494,7 @@ func (v *View) lookedUpPlugins(node string) ([]*corev1.Pod, Truth) {
 	}
 	var out []*corev1.Pod
 	for _, p := range pods {
-		mine := namesDriver(&p.Spec, v.Driver) && registers(&p.Spec)
+		mine := namesDriver(&p.Spec, v.Driver) && registers(&p.Spec) || v.serves(p, node)
 		for _, o := range p.OwnerReferences {
 			mine = mine || o.Kind == "DaemonSet" && owner[string(o.UID)]
 		}

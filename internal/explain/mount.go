@@ -315,6 +315,10 @@ func (v *View) blamed() (*blame, Truth) {
 		return nil, No
 	}
 	b := &blame{Cause: v.tells(t), Trouble: t, Facts: n, Evidence: []Evidence{t.Evidence}}
+	if !v.at(HopStart) && v.putRight(t) {
+		v.soon(b, t.At.Add(kubeletBackoff), fmt.Sprintf("What the kubelet of node %s missed at its last try to mount volume %s for pod %s is there since, and it tries again by itself; its last error was", v.Node, v.volumeName(), v.say("POD")))
+		return b, Yes
+	}
 	if unending(b.Cause) {
 		v.firstReason(b)
 	}
@@ -331,7 +335,7 @@ func (v *View) blamed() (*blame, Truth) {
 		return nil, Unknown
 	}
 	if v.failing() && v.settled(t) == StatusWaiting && b.Cause != "" {
-		v.soon(b)
+		v.soon(b, t.Since.Add(errorSettled), fmt.Sprintf("The kubelet of node %s tries to mount volume %s for pod %s since %s, and will try again by itself; it said so far", v.Node, v.volumeName(), v.say("POD"), ago(v.age(t.Since))))
 	}
 	return b, Yes
 }
@@ -394,11 +398,10 @@ func (v *View) firstReason(b *blame) {
 	})
 }
 
-// soon turns an error that has not settled into what it is until then: the kubelet is still trying.
-func (v *View) soon(b *blame) {
-	until := b.Trouble.Since.Add(errorSettled)
+// soon turns an error that has not settled, or that was put right, into what it is until then: the kubelet is still trying.
+func (v *View) soon(b *blame, until time.Time, why string) {
 	b.Proven, b.Status, b.Until = true, StatusWaiting, &until
-	b.Why = fmt.Sprintf("The kubelet of node %s tries to mount volume %s for pod %s since %s, and will try again by itself; it said so far: %s", v.Node, v.volumeName(), v.say("POD"), ago(v.age(b.Trouble.Since)), plainWords(b.Trouble.Text))
+	b.Why = why + ": " + plainWords(b.Trouble.Text)
 	b.Cause = "start/in-progress"
 	if v.at(HopStage) {
 		b.Cause = "stage/in-progress"
@@ -408,7 +411,7 @@ func (v *View) soon(b *blame) {
 // ambiguous: the words have several reasons that the node's report tells apart.
 func (b *blame) ambiguous() bool {
 	text := b.Trouble.Text
-	return deadStaging.in(telling(text)) || b.Cause == "publish/stale-publish-mount" && deadTarget.in(text) || badSuperblock.in(text) && !ioError.in(text) || fabricsLogin.in(text) && b.Confidence != Certain
+	return b.Trouble.Source != "kubelet" && (b.Cause == "stage/device-unreadable" || b.Cause == "start/mount-broken") || deadStaging.in(telling(text)) || b.Cause == "publish/stale-publish-mount" && deadTarget.in(text) || badSuperblock.in(text) && !ioError.in(text) || fabricsLogin.in(text) && b.Confidence != Certain
 }
 
 // vague are causes whose words have several reasons that the node's report tells apart.

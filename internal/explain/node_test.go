@@ -168,6 +168,10 @@ func TestNodeFaults(t *testing.T) {
 			device(r, "nvme2n1").Holders = []string{"dm-0"}
 			r.Devices = append(r.Devices, nodereport.Device{Name: "dm-0", MajorMinor: "253:0", Kind: "dm-lvm", Links: []string{"/dev/vg0/old"}})
 		}, "stuck", "stage/device-busy"},
+		{"a report of another volume alone", fails, func(s *snapshot.Snapshot, r *nodereport.NodeReport) {
+			says(s, "context deadline exceeded")
+			r.Scope, r.Volumes = &nodereport.Scope{Volume: "vol-other"}, nil
+		}, "stuck", ""},
 		{"a format that has just begun", fails, func(s *snapshot.Snapshot, r *nodereport.NodeReport) {
 			says(s, "context deadline exceeded")
 			r.KernelLog = nil

@@ -37,6 +37,21 @@ func (v *View) atHand(node string) (*nodeFacts, Truth) {
 	return v.factsOf(r, node), known
 }
 
+// report is the node's report, where it is of the view's volume: one of another volume tells nothing of this one.
+func (v *View) report(node string) (*nodereport.NodeReport, Truth) {
+	r, known := v.world.report(node)
+	if r != nil && r.Scope != nil && v.volumeName() != "" && !v.covered(r) {
+		return nil, Unknown
+	}
+	return r, known
+}
+
+func (v *View) covered(r *nodereport.NodeReport) bool {
+	s := *r.Scope
+	return s == nodereport.Scope{} || s.Volume != "" && (s.Volume == v.Handle || s.Volume == v.volumeName()) ||
+		v.Pod != nil && s.Pod == string(v.Pod.UID) || slices.ContainsFunc(r.Volumes, func(vol nodereport.Volume) bool { return v.isVolume(&vol) })
+}
+
 // probed gives a node's facts where the answer needs them, with the truth of report.
 func (v *View) probed(node string) (*nodeFacts, Truth) {
 	r, known := v.report(node)
@@ -103,6 +118,10 @@ func (a *answer) untold(node string) (out []Gap) {
 	r, _ := a.report(node)
 	if r == nil {
 		return nil
+	}
+	if r.Scope != nil && a.Verdict == VerdictUndetermined {
+		out = append(out, Gap{Input: "node-report", Object: &Object{Kind: "Node", Name: node}, Reason: "not-collected", Detail: "the node's report was narrowed to one volume or pod",
+			Remedy: "run csidoctor-probe on the node for this volume, or without -volume and -pod, and read its report with --from"})
 	}
 	for _, g := range Untold(r) {
 		gap := Gap{Input: "node-report", Object: &Object{Kind: "Node", Name: node}, Reason: "unreadable", Detail: clean(g.What + ": " + g.Reason),

@@ -212,12 +212,16 @@ func (w *world) report(node string) (*nodereport.NodeReport, Truth) {
 		return &r.Report, Yes
 	}
 	if known == Unknown {
-		g := w.facts.GapOf(Report(node))
-		if g == nil || g.Reason != "not-probed" && g.Reason != "not-collected" {
+		if !unprobed(w.facts.GapOf(Report(node))) {
 			return nil, Unknown
 		}
 	}
 	return nil, No
+}
+
+// unprobed: nobody looked at the node, which is the usual case.
+func unprobed(g *snapshot.Gap) bool {
+	return g != nil && (g.Reason == "not-probed" || g.Reason == "not-collected")
 }
 
 // socketOf is what the report says of the driver's sockets; nil: it does not look at them.

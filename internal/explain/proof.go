@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -24,22 +25,25 @@ func (n *nodeFacts) subject(t *trouble) *nodereport.Device {
 	if d := n.knownDevice(); d != nil || t == nil {
 		return d
 	}
-	var found *nodereport.Device
-	for i := range n.Devices {
-		d := &n.Devices[i]
-		if !names(t.Text, "/dev/"+d.Name) && !slices.ContainsFunc(d.Links, func(l string) bool { return names(t.Text, l) }) {
-			continue
-		}
-		if found != nil {
-			return nil
-		}
-		found = d
-	}
-	if found == nil { // drivers unmap what they could not mount: the kernel's lines of it stay
-		for _, l := range n.KernelLog {
+	switch found := n.spoken(t.Text); len(found) {
+	case 0:
+		for _, l := range n.KernelLog { // drivers unmap what they could not mount: the kernel's lines of it stay
 			if l.Device != "" && names(t.Text, "/dev/"+l.Device) {
 				return &nodereport.Device{Name: l.Device}
 			}
+		}
+	case 1:
+		return found[0]
+	}
+	return nil
+}
+
+// spoken are the devices that a text names.
+func (n *nodeFacts) spoken(text string) (found []*nodereport.Device) {
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		if names(text, d.Name) || slices.ContainsFunc(d.Links, func(l string) bool { return names(text, l) }) {
+			found = append(found, d)
 		}
 	}
 	return found
@@ -72,8 +76,13 @@ func proveTask(v *View, n *nodeFacts, t *trouble) *blame {
 		return nil
 	}
 	d := n.subject(t)
-	for i := range n.Tasks {
-		task := &n.Tasks[i]
+	// A mount program waits for its helper: the one that waits in the kernel tells why.
+	tasks := slices.Clone(n.Tasks)
+	slices.SortStableFunc(tasks, func(a, b nodereport.Task) int {
+		return cmp.Compare(min(1, strings.Count(b.State, "D")), min(1, strings.Count(a.State, "D")))
+	})
+	for i := range tasks {
+		task := &tasks[i]
 		logsIn := t == nil && v.hop(v.block).Status == StatusWaiting && v.logsIn(n, task)
 		if !logsIn && !v.taskIs(n, task, d) {
 			continue

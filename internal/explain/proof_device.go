@@ -91,7 +91,7 @@ func proveUnreadable(v *View, n *nodeFacts, t *trouble) *blame {
 }
 
 var (
-	busyWords = phrase(`busy|in use|is mounted|already mounted|exclusive|read-only|wrong medium type|wrong fs type|held|opened`)
+	busyWords = phrase(`busy|in use|being used|is mounted|already mounted|exclusive|read-only|wrong medium type|wrong fs type|held|opened`)
 	heldOpen  = regexp.MustCompile(`[Hh]eld open by (\S+)`)
 	refusedBy = phrase(`refused by peer|peer may not become primary|multiple primaries not allowed|held open|need access to uptodate data`)
 )
@@ -103,7 +103,10 @@ func proveHolder(v *View, n *nodeFacts, t *trouble) *blame {
 	}
 	d := n.subject(t)
 	if d == nil {
-		return nil
+		return v.heldThere(n)
+	}
+	if below := n.spoken(t.Text); len(below) == 1 && d.Kind != "dm-mpath" && slices.Contains(d.Slaves, below[0].Name) {
+		d = below[0] // what stands on the device that the driver wants is who holds it
 	}
 	holder := n.named(d.Holders)
 	switch {
@@ -155,7 +158,8 @@ func proveHolder(v *View, n *nodeFacts, t *trouble) *blame {
 			return b
 		}
 	}
-	if refused := v.kernelOn(n, d, refusedBy); refused != nil {
+	refused := v.kernelOn(n, d, refusedBy)
+	if refused != nil {
 		b.Evidence = append(b.Evidence, n.seenLine(refused))
 		for _, peer := range v.peers(n, d) {
 			for i := range peer.Devices {
@@ -187,7 +191,70 @@ func proveHolder(v *View, n *nodeFacts, t *trouble) *blame {
 		b.Why = fmt.Sprintf("The replicated device %s of volume %s cannot become writable on node %s, since another node holds it: %s.", d.Name, v.volumeName(), n.node, refused.Message)
 		return b
 	}
+	return v.heldThere(n)
+}
+
+// heldThere: the report of another node shows the volume mounted there.
+func (v *View) heldThere(n *nodeFacts) *blame {
+	for _, peer := range v.otherReports(n.node) {
+		mounts := peer.mountedFor(v)
+		if len(mounts) == 0 {
+			continue
+		}
+		m := mounts[0]
+		b := &blame{Cause: "stage/device-busy", Confidence: Likely, Evidence: []Evidence{peer.seenMount(m)},
+			Why: fmt.Sprintf("Volume %s cannot be taken on node %s, since on node %s it is still mounted at %s.", v.volumeName(), n.node, peer.node, m.Mountpoint)}
+		for _, o := range peer.Orphans {
+			if strings.HasPrefix(m.Mountpoint, o.Path+"/") {
+				b.Confidence = Certain
+				b.Why += " The folder is of a pod that is gone."
+			}
+		}
+		return b
+	}
 	return nil
+}
+
+// otherReports are the facts of the nodes but one whose reports are at hand.
+func (v *View) otherReports(than string) []*nodeFacts {
+	reports, _ := v.reports()
+	var out []*nodeFacts
+	for _, r := range reports {
+		if r.Name != than {
+			out = append(out, v.factsOf(&r.Report, r.Name))
+		}
+	}
+	return out
+}
+
+func (v *View) reports() (reports []*snapshot.NodeReport, known Truth) {
+	v.ahead(func() { reports, known = list[*snapshot.NodeReport](v.world, inReports, snapshot.Query{}) })
+	return reports, known
+}
+
+// unlooked: a backend says that something has the volume, and the reports of the nodes, which would tell what, cannot be read.
+func (v *View) unlooked(text string) bool {
+	_, known := v.reports()
+	g := v.facts.GapOf(snapshot.Query{Resource: inReports.Resource})
+	if known != Unknown || unprobed(g) || !busyWords.in(text) {
+		return false
+	}
+	list[*snapshot.NodeReport](v.world, inReports, snapshot.Query{}) // now it is a gap
+	return true
+}
+
+// mountedFor are the mounts of the view's volume in the node's own table, those for pods first.
+func (n *nodeFacts) mountedFor(v *View) mountinfo.Table {
+	var published, staged mountinfo.Table
+	for _, m := range n.table {
+		switch {
+		case strings.Contains(m.Mountpoint, "/volumes/kubernetes.io~csi/"+v.volumeName()+"/"):
+			published = append(published, m)
+		case strings.Contains(m.Mountpoint, stagingFolder(v.Driver, v.Handle)):
+			staged = append(staged, m)
+		}
+	}
+	return append(published, staged...)
 }
 
 func prefixed(prefix string, words []string) []string {
@@ -234,20 +301,11 @@ func (v *View) podByUID(uid string) string {
 
 // peers are the facts of other nodes that have a device of the same kind and links: the replicas of one volume.
 func (v *View) peers(n *nodeFacts, d *nodereport.Device) []*nodeFacts {
-	var reports []*snapshot.NodeReport
-	v.ahead(func() { reports, _ = list[*snapshot.NodeReport](v.world, inReports, snapshot.Query{}) })
-	var out []*nodeFacts
-	for _, r := range reports {
-		if r.Name == n.node {
-			continue
-		}
-		for _, o := range r.Report.Devices {
-			if o.Kind == d.Kind && slices.ContainsFunc(o.Links, func(l string) bool { return slices.Contains(d.Links, l) }) {
-				out = append(out, v.factsOf(&r.Report, r.Name))
-			}
-		}
-	}
-	return out
+	return slices.DeleteFunc(v.otherReports(n.node), func(peer *nodeFacts) bool {
+		return !slices.ContainsFunc(peer.Devices, func(o nodereport.Device) bool {
+			return o.Kind == d.Kind && slices.ContainsFunc(o.Links, func(l string) bool { return slices.Contains(d.Links, l) })
+		})
+	})
 }
 
 var (

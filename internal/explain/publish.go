@@ -28,6 +28,9 @@ func publishHop(v *View) Hop {
 	if t == nil {
 		return v.openHop(v.scheduledAt(), normalMount, ref(v.Pod), "mounting")
 	}
+	if v.putRight(t) {
+		return v.openHop(t.At, kubeletBackoff, ref(v.Pod), "what the last try missed is there now")
+	}
 	return v.troubledHop(t, v.settled(t), "kubelet cannot mount it into the pod")
 }
 

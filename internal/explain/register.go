@@ -37,6 +37,8 @@ func registerHop(v *View) Hop {
 		})
 	}
 	switch {
+	case t != nil && v.putRight(t):
+		return okHop("")
 	case known == Yes && t != nil && socketDead.MatchString(t.Text):
 		return v.troubledHop(t, v.settled(t), "registered, and its socket does not answer")
 	case known == Yes && t != nil && notRegistered.MatchString(t.Text) && v.forgotten(t):
@@ -107,6 +109,22 @@ func (v *View) answeredSince(t *trouble) bool {
 func (v *View) forgotten(t *trouble) bool {
 	started := v.plugin(v.Node).startedAt()
 	return !started.IsZero() && t.At.Sub(started) > normalRegister
+}
+
+// putRight: the driver, or the object, that the last error misses is there since then, and the kubelet is still between two tries.
+func (v *View) putRight(t *trouble) bool {
+	if v.taken.Sub(t.At) >= kubeletBackoff {
+		return false
+	}
+	if v.Driver == secretsStore && v.Inline != nil && told(mountWords, t.Text) == "publish/object-missing" {
+		class, known := v.secretProviderClass(v.Inline.VolumeAttributes["secretProviderClass"])
+		return known == Yes && class.GetCreationTimestamp().After(t.At)
+	}
+	if !notRegistered.MatchString(t.Text) && !socketDead.MatchString(t.Text) {
+		return false
+	}
+	_, known := v.registered(v.Node)
+	return known == Yes && v.plugin(v.Node).startedAt().After(t.At) && v.unserving() == ""
 }
 
 var registerCauses = []Cause{{

@@ -267,10 +267,15 @@ func staleStaging(v *View, n *nodeFacts) *blame {
 			continue
 		}
 		b := &blame{Cause: "stage/stale-staging-mount", Evidence: []Evidence{n.seenMount(m)},
-			Why: fmt.Sprintf("On node %s the staging path of volume %s is mounted from %s, and %s.", n.node, v.volumeName(), mountSource(m, d), why)}
-		if i < len(layers)-1 {
-			b.Why += " A newer mount lies on top of it."
+			Why: fmt.Sprintf("On node %s the staging path of volume %s is mounted from %s, and %s", n.node, v.volumeName(), mountSource(m, d), why)}
+		if own != nil && own != d && !strings.Contains(why, describe(own)) {
+			b.Why += ". The volume's device is " + describe(own) + " now"
+			b.Evidence = append(b.Evidence, n.seenDevice(own))
 		}
+		if i < len(layers)-1 {
+			b.Why += ". A newer mount lies on top of it"
+		}
+		b.Why += "."
 		if d != nil {
 			b.Evidence = append(b.Evidence, n.seenDevice(d))
 		}

@@ -19,6 +19,9 @@ func stageHop(v *View) Hop {
 	if publishWords.MatchString(t.Text) {
 		return okHop("")
 	}
+	if v.putRight(t) {
+		return v.openHop(t.At, kubeletBackoff, ref(v.Pod), "what the last try missed is there now")
+	}
 	return v.troubledHop(t, v.settled(t), "kubelet cannot stage it")
 }
 

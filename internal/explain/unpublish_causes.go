@@ -72,7 +72,7 @@ func unpublishNodeDead(v *View) (Finding, Truth) {
 			return f, Yes
 		}
 		f.Fix = v.freeFromDead(h)
-		return f, Yes
+		return v.living(f, o.Node), Yes
 	})
 }
 
@@ -362,8 +362,12 @@ func unpublishDriverError(v *View) (Finding, Truth) {
 		if p := v.plugin(o.Node); len(p.Pods) > 0 {
 			fix = append(fix, v.look("Read the driver's log on the node", "-n", p.Pods[0].Namespace, "logs", p.Pods[0].Name, "--all-containers", "--tail=100"))
 		}
+		ready, _ := v.nodeReady(o.Node)
+		if ready == Unknown {
+			return Finding{}, Unknown
+		}
 		if r == nil {
-			if ready, _ := v.nodeReady(o.Node); !ended(o.Pod) || ready != Yes {
+			if !ended(o.Pod) || ready != Yes {
 				return Finding{}, min(ready.not(), Unknown).and(truth(ended(o.Pod)))
 			}
 			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s has ended on node %s and should be gone since %s, and its volume %s is not let go. Why stands in the log of that node's kubelet only.", o.Pod.Namespace, o.Pod.Name, o.Node, ago(o.Past), v.volumeName()))

@@ -29,6 +29,16 @@ func unstageHop(v *View) Hop {
 		}
 		return h
 	}
+	switch n, known := v.leftOn(); {
+	case known == Unknown:
+		return unknownHop(&Object{Kind: "Node", Name: n.node}, "mounted there, and whether it is attached could not be read")
+	case n != nil:
+		h := Hop{Status: StatusDegraded, Object: &Object{Kind: "Node", Name: n.node}, Note: "still mounted on node " + n.node, reached: true}
+		if len(n.mountedFor(v)) == 0 || v.goingPV() && v.deleteTrouble() != nil {
+			h.Status = StatusStuck // it keeps the detach, or the deletion, from going on
+		}
+		return h
+	}
 	if v.Pod == nil && v.bound() && v.pvKnown == Unknown {
 		return unknownHop(&Object{Kind: "PersistentVolume", Name: v.volumeName()}, "whether a node keeps the volume cannot be told")
 	}
@@ -56,6 +66,38 @@ func unstageHop(v *View) Hop {
 		return unknownHop(&Object{Kind: "VolumeAttachment"}, "which nodes hold the volume could not be read")
 	}
 	return skippedHop("")
+}
+
+// leftOn is a node whose report is at hand and shows a volume mounted that one node at a time may have, where it is not attached
+// any more: the kubelet forgot it, or it was moved by force. Or its detach fails, and only another mount namespace has it still.
+func (v *View) leftOn() (found *nodeFacts, known Truth) {
+	peers := v.otherReports(v.Node)
+	if v.PV == nil || v.PV.Spec.CSI == nil || v.At != nil || slices.ContainsFunc(v.PV.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
+	}) {
+		return nil, No
+	}
+	for _, n := range peers {
+		m := n.mountedFor(v)
+		if n.Mountinfo == "" || len(m) > 0 && m[0].Anonymous() || len(m) == 0 && len(v.leaks(n.NodeReport, n.node)) == 0 {
+			continue
+		}
+		v.ahead(func() {
+			at, attached := v.attachment(n.node)
+			left := truth(len(m) > 0).and(attached.not())
+			if attached == Yes {
+				left = truth(len(m) == 0 && at.DeletionTimestamp != nil && at.Status.DetachError != nil)
+			}
+			if left = left.and(v.attachRequired()); left != No && known != Yes {
+				found, known = n, left
+			}
+		})
+	}
+	if known == Unknown { // now what is not read is a gap
+		v.attachment(found.node)
+		v.attachRequired()
+	}
+	return found, known
 }
 
 // idle: the view is of a volume that is attached by its driver and that no pod uses.
@@ -237,7 +279,7 @@ func (v *View) keeperFinding(h *holder, why string, ev ...Evidence) Finding {
 	f := Finding{Where: h.Name, Why: why, Evidence: append([]Evidence{fact(Object{Kind: "Node", Name: h.Name}, "status.volumesInUse", uniqueName(v.Driver, v.Handle), time.Time{}),
 		h.evidence()}, ev...)}
 	if v.Pod != nil {
-		f.Why = sentence(f.Why) + fmt.Sprintf(" Pod %s/%s waits for it on node %s.", v.Pod.Namespace, v.Pod.Name, v.Node)
+		f.Why = strings.TrimPrefix(sentence(f.Why), ".") + fmt.Sprintf(" Pod %s/%s waits for it on node %s.", v.Pod.Namespace, v.Pod.Name, v.Node)
 	}
 	return f
 }
@@ -340,6 +382,27 @@ func (v *View) leaks(r *nodereport.NodeReport, node string) []leak {
 	return out
 }
 
+// living adds to a finding about a node that does not answer what its own report, where one could be had, shows of the volume.
+func (v *View) living(f Finding, node string) Finding {
+	r := v.reportAtHand(node)
+	if r == nil {
+		return f
+	}
+	n := v.factsOf(r, node)
+	for _, ns := range r.Namespaces {
+		table, _ := mountinfo.Parse(ns.Mountinfo)
+		for _, m := range table {
+			if d := n.device(m); len(ns.Processes) == 0 || !strings.Contains(m.Mountpoint, stagingFolder(v.Driver, v.Handle)) && (d == nil || !n.inStack(d)) && !slices.ContainsFunc(n.mountedFor(v), func(own mountinfo.Mount) bool { return !own.Anonymous() && own.Device() == m.Device() }) {
+				continue
+			}
+			f.Why = sentence(f.Why) + fmt.Sprintf(" The node's own report of %s shows that %s has it mounted: it may still write.", r.CollectedAt.UTC().Format("15:04:05Z"), processes(ns))
+			f.Evidence = append(f.Evidence, n.seen(fmt.Sprintf("namespaces[%d] %s", ns.Inode, m.Mountpoint), processes(ns)))
+			return f
+		}
+	}
+	return f
+}
+
 // follows: a mount of another namespace goes when the node's own goes, which is still there.
 func (n *nodeFacts) follows(m mountinfo.Mount) bool {
 	shared, master := m.Propagation()
@@ -350,6 +413,19 @@ func (n *nodeFacts) follows(m mountinfo.Mount) bool {
 }
 
 func mountLeaked(v *View) (Finding, Truth) {
+	if v.at(HopUnstage) {
+		if n, known := v.leftOn(); known == Yes {
+			found := v.leaks(n.NodeReport, n.node)
+			if len(found) == 0 {
+				return Finding{}, No
+			}
+			f := Finding{Status: v.hop(HopUnstage).Status, Where: n.node}
+			if at, known := v.attachment(n.node); known == Yes && at.Status.DetachError != nil {
+				f.Evidence = append(f.Evidence, detachTrouble(at).Evidence)
+			}
+			return v.leakedTo(f, n.NodeReport, n.node, found), Yes
+		}
+	}
 	return v.firstKeeper(func(h *holder) (Finding, Truth) {
 		r, known := v.report(h.Name)
 		if r == nil {
@@ -359,33 +435,36 @@ func mountLeaked(v *View) (Finding, Truth) {
 		if len(found) == 0 || r.Mountinfo == "" { // who has it besides the node cannot be told without the node's own table
 			return Finding{}, No
 		}
-		pods, _ := v.podsOn(h.Name)
-		var who []string
-		var fix []Step
-		var ev []Evidence
-		for _, l := range found {
-			for _, p := range l.Namespace.Processes {
-				name := fmt.Sprintf("process %d (%s)", p.PID, p.Comm)
-				fix = append(fix, onNode(h.Name, fmt.Sprintf("see process %d", p.PID), "ps", "-o", "pid,stat,wchan,args", "-p", fmt.Sprint(p.PID)))
-				step := hazard(DangerDisruptive, "the process may end", fmt.Sprintf("End process %d.", p.PID))
-				if i := slices.IndexFunc(pods, func(q *corev1.Pod) bool { return p.PodUID != "" && string(q.UID) == p.PodUID }); i >= 0 {
-					name += fmt.Sprintf(" of pod %s/%s", pods[i].Namespace, pods[i].Name)
-					fix = append(fix, v.look("See what the pod mounts of the host, and who owns it", "-n", pods[i].Namespace, "get", "pod", pods[i].Name, "-o", "yaml"))
-					step = v.act(DangerDisruptive, "the pod may be restarted", "Restart the pod that keeps the mount", "-n", pods[i].Namespace, "delete", "pod", pods[i].Name)
-				}
-				who, fix = append(who, name), append(fix, step)
-				break // the others of the namespace share it
-			}
-			ev = append(ev, fact(Object{Kind: "NodeReport", Name: h.Name}, fmt.Sprintf("namespaces[%d].mountinfo", l.Namespace.Inode), fmt.Sprintf("%s is mounted from %s", l.Mount.Mountpoint, l.Mount.Source), r.CollectedAt))
-		}
-		f := v.keeperFinding(h, fmt.Sprintf("Node %s cannot let volume %s go: %s still has it mounted in a mount namespace of its own.", h.Name, v.volumeName(), strings.Join(who, ", ")), ev...)
-		if line := kubeletSays(r, unmountDevice, v.Handle, v.volumeName()); line != nil {
-			f.Evidence = append(f.Evidence, logged(h.Name, "kubeletLog", line))
-		}
-		f.Confidence = Certain
-		f.Fix = append(fix, say("To prevent it, let such pods mount the host's folders with mountPropagation: HostToContainer, or not at all."))
-		return f, Yes
+		return v.leakedTo(v.keeperFinding(h, ""), r, h.Name, found), Yes
 	})
+}
+
+// leakedTo completes a finding about mounts that other mount namespaces of a node keep.
+func (v *View) leakedTo(f Finding, r *nodereport.NodeReport, node string, found []leak) Finding {
+	pods, _ := v.podsOn(node)
+	var who []string
+	for _, l := range found {
+		for _, p := range l.Namespace.Processes {
+			name := fmt.Sprintf("process %d (%s)", p.PID, p.Comm)
+			f.Fix = append(f.Fix, onNode(node, fmt.Sprintf("see process %d", p.PID), "ps", "-o", "pid,stat,wchan,args", "-p", fmt.Sprint(p.PID)))
+			step := hazard(DangerDisruptive, "the process may end", fmt.Sprintf("End process %d.", p.PID))
+			if i := slices.IndexFunc(pods, func(q *corev1.Pod) bool { return p.PodUID != "" && string(q.UID) == p.PodUID }); i >= 0 {
+				name += fmt.Sprintf(" of pod %s/%s", pods[i].Namespace, pods[i].Name)
+				f.Fix = append(f.Fix, v.look("See what the pod mounts of the host, and who owns it", "-n", pods[i].Namespace, "get", "pod", pods[i].Name, "-o", "yaml"))
+				step = v.act(DangerDisruptive, "the pod may be restarted", "Restart the pod that keeps the mount", "-n", pods[i].Namespace, "delete", "pod", pods[i].Name)
+			}
+			who, f.Fix = append(who, name), append(f.Fix, step)
+			break // the others of the namespace share it
+		}
+		f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: node}, fmt.Sprintf("namespaces[%d].mountinfo", l.Namespace.Inode), fmt.Sprintf("%s is mounted from %s", l.Mount.Mountpoint, l.Mount.Source), r.CollectedAt))
+	}
+	f.Why = strings.TrimSpace(fmt.Sprintf("Node %s cannot let volume %s go: %s still has it mounted in a mount namespace of its own. %s", node, v.volumeName(), strings.Join(who, ", "), strings.TrimSpace(f.Why)))
+	if line := kubeletSays(r, unmountDevice, v.Handle, v.volumeName()); line != nil {
+		f.Evidence = append(f.Evidence, logged(node, "kubeletLog", line))
+	}
+	f.Confidence = Certain
+	f.Fix = append(f.Fix, say("To prevent it, let such pods mount the host's folders with mountPropagation: HostToContainer, or not at all."))
+	return f
 }
 
 // hungUnstage: the unmount of a staging path waits in the kernel.
@@ -424,6 +503,14 @@ func unstageDriverError(v *View) (Finding, Truth) {
 		_, words := grpc(line.Message)
 		code, _ := grpc(line.Message)
 		f := v.keeperFinding(h, fmt.Sprintf("The driver %s cannot let volume %s go on node %s: %s", v.Driver, v.volumeName(), h.Name, strings.TrimSpace(code+" "+words)), logged(h.Name, "kubeletLog", line))
+		if n := v.factsOf(r, h.Name); busyWords.in(line.Message) {
+			for _, d := range n.spoken(line.Message) {
+				if holder := n.named(d.Holders); holder != nil {
+					f.Why = sentence(f.Why) + fmt.Sprintf(" The device %s is held by %s, a %s device%s.", describe(d), describe(holder), holder.Kind, strings.Join(prefixed(" ", holder.Links), ""))
+					f.Evidence = append(f.Evidence, n.seenDevice(d), n.seenDevice(holder))
+				}
+			}
+		}
 		for _, t := range r.Tasks {
 			if strings.HasPrefix(t.State, "D") {
 				f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: h.Name}, fmt.Sprintf("tasks[%d]", t.PID), fmt.Sprintf("%s %s: state %s in %s for %s", t.Comm, t.Args, t.State, t.Wchan, ago(time.Duration(t.Seconds)*time.Second)), r.CollectedAt))
@@ -459,7 +546,29 @@ func (v *View) leftStaged() (Finding, Truth) {
 	return f, Yes
 }
 
+// leftMounted: the report of a node where the volume is not attached shows it mounted.
+func (v *View) leftMounted(n *nodeFacts) (Finding, Truth) {
+	m := n.mountedFor(v)[0]
+	f := Finding{Title: "A node has the volume mounted where it is not attached", Status: v.hop(HopUnstage).Status, Confidence: Certain, Where: n.node, Evidence: []Evidence{n.seenMount(m)},
+		Why: fmt.Sprintf("Volume %s is not attached to node %s any more, and is still mounted there at %s from %s.", v.volumeName(), n.node, m.Mountpoint, m.Source)}
+	if v.Node != "" {
+		f.Why += fmt.Sprintf(" It is attached to node %s now: what a process on %s still writes damages it.", v.Node, n.node)
+	}
+	if t := v.deleteTrouble(); t != nil && v.goingPV() {
+		f.Why += " So its deletion fails: " + plainWords(t.Text)
+		f.Evidence = append(f.Evidence, t.Evidence)
+	}
+	f.Fix = []Step{onNode(n.node, "see who has it mounted or open", "sh", "-c", "grep -sF -e "+quote(stagingFolder(v.Driver, v.Handle))+" -e "+quote(v.volumeName())+" /proc/[0-9]*/mountinfo; fuser -vm "+quote(m.Mountpoint)),
+		hazard(DangerDisruptive, "the step before shows no process of a pod that is needed", "Stop what has it open, then unmount it there (umount, without force), or reboot the node while it is cordoned.")}
+	return f, Yes
+}
+
 func neverConfirmed(v *View) (Finding, Truth) {
+	if v.at(HopUnstage) {
+		if n, known := v.leftOn(); known == Yes && len(n.mountedFor(v)) > 0 {
+			return v.leftMounted(n)
+		}
+	}
 	if v.Node != "" && v.at(HopUnstage) && v.hop(HopUnstage).Status == StatusDegraded {
 		return v.leftStaged()
 	}

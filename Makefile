@@ -13,7 +13,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 export SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 
 .DEFAULT_GOAL := build
-.PHONY: build programs image demo test lint bench fuzz cases install dist krew-test support-bundle-test e2e carrier lab-up lab-down
+.PHONY: build programs image demo test lint bench fuzz cases install dist krew-test support-bundle-test e2e carrier big lab-up lab-down
 
 build: programs ## the plugin, for this machine, and the node's side alone, for a node of the same processor. grpcnotrace leaves out gRPC's trace pages, a quarter of it
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-csidoctor ./cmd/csidoctor
@@ -75,6 +75,9 @@ e2e: ## the tests on a real cluster
 
 carrier: ## --probe on a real cluster
 	$(MAKE) -C test/lab carrier
+
+big: ## a scan and single questions in clusters of up to 10,000 claims, beside kubectl
+	$(MAKE) -C test/lab big
 
 lab-up: ## start that cluster and leave it running
 	$(MAKE) -C test/lab up

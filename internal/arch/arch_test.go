@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	"internal/render":     {"internal/explain"},
 
 	"internal/arch":         {},
+	"internal/tools/big":    {"internal/snapshot", "internal/bundle"},
 	"internal/tools/cases":  {},
 	"internal/tools/dist":   {},
 	"internal/tools/fuzz":   {},

@@ -38,7 +38,8 @@ var Sidecars = []string{"csi-provisioner", "csi-attacher", "csi-resizer", "csi-s
 
 // Cluster is a run of the lab, seen from outside.
 type Cluster struct {
-	Dir string // all its files
+	Dir     string // all its files
+	APIOnly bool   // etcd and the API server run, and nothing else
 }
 
 // Named returns the run of that name, running or not.
@@ -76,7 +77,7 @@ func (c *Cluster) Start(ctx context.Context, bin string, attached bool) error {
 		return err
 	}
 	defer log.Close()
-	run := exec.Command("unshare", "--fork", "--pid", "--mount", "--uts", "--mount-proc", "--kill-child", self, "inside", c.Dir, bin)
+	run := exec.Command("unshare", "--fork", "--pid", "--mount", "--uts", "--mount-proc", "--kill-child", self, "inside", c.Dir, bin, strconv.FormatBool(c.APIOnly))
 	run.Stdout, run.Stderr = log, log
 	run.ExtraFiles = []*os.File{lock} // every process of the run inherits it: a lock that is free tells that all are gone
 	run.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -59,6 +59,7 @@ func (s *supervisor) configure() error {
 	files := map[string]string{
 		"sa.key":     key,
 		"kubeconfig": fmt.Sprintf(kubeconfig, s.ports["kube-apiserver"], s.Dir, token),
+		"etcd.url":   fmt.Sprintf("http://127.0.0.1:%d", s.ports["etcd"]), // for who fills it
 	}
 	for _, node := range nodes {
 		dir := s.nodeDir(node)

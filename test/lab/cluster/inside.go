@@ -26,14 +26,14 @@ import (
 const DefaultDriver = "loop.csidoctor.dev"
 
 // Inside is the run: the first process of its namespaces, which ends with all others when it ends.
-func Inside(dir, bin string) error {
+func Inside(dir, bin string, apiOnly bool) error {
 	if os.Getpid() == 1 {
 		return reap()
 	}
 	if err := errors.Join(unix.Sethostname([]byte(Node)), share(), mounts(dir), hosts(dir)); err != nil {
 		return err
 	}
-	s := &supervisor{Cluster: Cluster{Dir: dir}, bin: bin, running: map[string]*process{}, loops: map[string]*os.File{}, ready: make(chan struct{})}
+	s := &supervisor{Cluster: Cluster{Dir: dir, APIOnly: apiOnly}, bin: bin, running: map[string]*process{}, loops: map[string]*os.File{}, ready: make(chan struct{})}
 	if err := s.configure(); err != nil {
 		return err
 	}
@@ -90,7 +90,11 @@ type process struct {
 func (s *supervisor) boot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute) // it takes 20 s; three runs of this on a busy machine, much longer
 	defer cancel()
-	for _, name := range []string{"etcd", "containerd", "kube-apiserver", "driver"} {
+	first := []string{"etcd", "containerd", "kube-apiserver", "driver"}
+	if s.APIOnly {
+		first = []string{"etcd", "kube-apiserver"}
+	}
+	for _, name := range first {
 		if err := s.start(name); err != nil {
 			return err
 		}
@@ -102,7 +106,7 @@ func (s *supervisor) boot(ctx context.Context) error {
 		return err
 	}
 	// The snapshots' kinds are there as on many clusters, before and without the controller that works on them.
-	if err := kubectl("create", "-f", filepath.Join(s.bin, "crd"))(); err != nil {
+	if err := kubectl("create", "-f", filepath.Join(s.bin, "crd"))(); err != nil || s.APIOnly {
 		return err
 	}
 	for _, name := range []string{"kube-controller-manager", "kube-scheduler"} {

@@ -3,6 +3,8 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -76,6 +78,14 @@ func startNodes(t *testing.T, lab string, nodes ...string) *cluster.Cluster {
 func bringUp(t *testing.T, c *cluster.Cluster, tables ...[]fault) {
 	faults := slices.Concat(tables...)
 	w, dumps, asker := watch(t, c), &dumps{}, oncall(t, c, slices.ContainsFunc(faults, func(f fault) bool { return f.probe }))
+	if flag.Lookup("test.artifacts").Value.String() == "true" {
+		t.Cleanup(func() { // while all of them are there
+			all := exec.Command(csidoctor, "bundle", "-A", "-f", filepath.Join(t.ArtifactDir(), "all.tar.gz"), "--kubeconfig", c.Kubeconfig())
+			if out, err := all.CombinedOutput(); err != nil {
+				t.Errorf("%v %s", err, out)
+			}
+		})
+	}
 	var unserved, doomed sync.WaitGroup
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {

@@ -55,9 +55,9 @@ func needReal(t *testing.T) {
 }
 
 // startLab brings up a run that ends with the test, however that ends.
-func startLab(t *testing.T, name string) (*cluster.Cluster, *exec.Cmd) {
+func startLab(t *testing.T, name string, flags ...string) (*cluster.Cluster, *exec.Cmd) {
 	t.Helper()
-	cmd := exec.Command(lab, "-name", name, "run")
+	cmd := exec.Command(lab, append(append([]string{"-name", name}, flags...), "run")...)
 	cmd.Dir = ".." // where the programs' modules are
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that Ctrl-C ends the test, and the test ends it

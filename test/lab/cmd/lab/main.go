@@ -40,9 +40,12 @@ func main() {
 		exit(cluster.Losetup(os.Args[1:]))
 	}
 	name := flag.String("name", "lab", "of the run; runs of other names stand beside it")
+	c := &cluster.Cluster{}
+	flag.BoolVar(&c.APIOnly, "api", false, "up and run: etcd and the API server alone, without anything that works on the objects")
 	flag.Usage = func() { fmt.Fprint(os.Stderr, usage); flag.PrintDefaults() }
 	flag.Parse()
-	exit(run(context.Background(), cluster.Named(*name), flag.Args()))
+	c.Dir = cluster.Named(*name).Dir
+	exit(run(context.Background(), c, flag.Args()))
 }
 
 func exit(err error) {
@@ -85,8 +88,8 @@ func run(ctx context.Context, c *cluster.Cluster, args []string) error {
 		return c.InstallDriver(ctx, args[1], strings.ReplaceAll(args[1], ".", "-"), driver.Config{Topology: cluster.Topology}, cluster.Sidecars)
 
 	// The cluster itself runs these, and its pods the last two.
-	case args[0] == "inside" && len(args) == 3:
-		return cluster.Inside(args[1], args[2])
+	case args[0] == "inside" && len(args) == 4:
+		return cluster.Inside(args[1], args[2], args[3] == "true")
 	case args[0] == "namespace" && len(args) == 3:
 		return cluster.NodeNamespace(args[1], args[2])
 	case args[0] == "driver" && len(args) == 3:

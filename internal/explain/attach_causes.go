@@ -182,6 +182,9 @@ func attachText(id, title, doc, why string, cure ...Step) Cause {
 				f.Why = sentence(f.Why) + " That machine is node " + strings.Join(names, ", ") + ", which no VolumeAttachment of the volume names."
 			}
 		}
+		if id == "attach/node-unknown" {
+			v.answersAs(&f)
+		}
 		if text != t.Text {
 			f.Evidence = append(f.Evidence, t.Earlier[len(t.Earlier)-1].evidence())
 		}
@@ -193,6 +196,19 @@ func attachText(id, title, doc, why string, cure ...Step) Cause {
 		f.Fix = append(f.Fix, cure...)
 		return f, Yes
 	}}
+}
+
+// answersAs adds to a finding that the driver on the node calls it another than the CSINode, where its report shows that.
+func (v *View) answersAs(f *Finding) {
+	entry, known := v.registered(v.Node)
+	r := v.reportAtHand(v.Node)
+	if known != Yes || r == nil {
+		return
+	}
+	if d := socketOf(r, v.Driver); d != nil && d.Node != nil && d.Node.ID != "" && d.Node.ID != entry.NodeID {
+		f.Why = sentence(f.Why) + fmt.Sprintf(" The CSINode calls the machine %s, and the driver on it answers %s now: the kubelet does not take that over until the driver registers again.", entry.NodeID, d.Node.ID)
+		f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: v.Node}, "drivers["+v.Driver+"].node.id", d.Node.ID, r.CollectedAt))
+	}
 }
 
 // notFound: by the code NotFound and the one name in it, of the volume or of the node, which of the two the backend does not

@@ -221,7 +221,7 @@ func (n *nodeFacts) smaller(v *View) *mountedDevice {
 				}
 			}
 		}
-		slack := max(int64(lag), below.Bytes/50)
+		slack := max(int64(lag), below.Bytes/100)
 		if d.Signature.Bytes+slack < below.Bytes && d.Signature.Bytes+slack < has.Value() {
 			return &mountedDevice{m, d, below}
 		}

@@ -330,6 +330,11 @@ func (v *View) blamed() (*blame, Truth) {
 			return nil, Unknown
 		}
 	}
+	if unending(b.Cause) && n != nil && n.knownDevice() == nil {
+		if _, at := v.attachment(v.Node); at == Unknown {
+			return nil, Unknown // it would tell the device, and the report what is wrong with it
+		}
+	}
 	b.Confidence = sure(b.Cause, b.Trouble.Text)
 	if known == Unknown && (b.Cause == "" || vague[b.Cause] || b.ambiguous()) {
 		return nil, Unknown
@@ -411,7 +416,7 @@ func (v *View) soon(b *blame, until time.Time, why string) {
 // ambiguous: the words have several reasons that the node's report tells apart.
 func (b *blame) ambiguous() bool {
 	text := b.Trouble.Text
-	return b.Trouble.Source != "kubelet" && (b.Cause == "stage/device-unreadable" || b.Cause == "start/mount-broken") || deadStaging.in(telling(text)) || b.Cause == "publish/stale-publish-mount" && deadTarget.in(text) || badSuperblock.in(text) && !ioError.in(text) || fabricsLogin.in(text) && b.Confidence != Certain
+	return b.Cause == "stage/device-missing" && strings.Contains(strings.ToLower(text), "multipath") || b.Trouble.Source != "kubelet" && (b.Cause == "stage/device-unreadable" || b.Cause == "start/mount-broken") || deadStaging.in(telling(text)) || b.Cause == "publish/stale-publish-mount" && deadTarget.in(text) || badSuperblock.in(text) && !ioError.in(text) || fabricsLogin.in(text) && b.Confidence != Certain
 }
 
 // vague are causes whose words have several reasons that the node's report tells apart.

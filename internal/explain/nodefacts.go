@@ -91,6 +91,7 @@ func (v *View) factsOf(r *nodereport.NodeReport, node string) *nodeFacts {
 	if n.volume != nil {
 		ids = v.identities(n.volume.Driver, n.volume.Handle, n.volume.PV, node)
 	}
+	ids = append(ids, v.target()...)
 	for i := range r.Devices {
 		d := &r.Devices[i]
 		switch {
@@ -178,6 +179,26 @@ func (v *View) identities(driver, handle, pv, node string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// target is how udev's links by path end for the iSCSI target and LUN that the volume's attributes name.
+func (v *View) target() []string {
+	if v.PV == nil || v.PV.Spec.CSI == nil {
+		return nil
+	}
+	var iqn, lun string
+	for key, value := range v.PV.Spec.CSI.VolumeAttributes {
+		switch bare(key) {
+		case "iqn", "targetiqn":
+			iqn = value
+		case "lun", "targetlun":
+			lun = value
+		}
+	}
+	if !strings.HasPrefix(iqn, "iqn.") || lun == "" {
+		return nil
+	}
+	return []string{bare(iqn + "-lun-" + lun)}
 }
 
 // bare is an identity without what udev, drivers and kernels write differently: case and separators.
@@ -317,8 +338,6 @@ func (n *nodeFacts) broken(d *nodereport.Device) string {
 		return "the kernel has no such device any more"
 	case slices.Contains(deadStates, d.State):
 		return "the device is " + d.State
-	case unread(d.Signature):
-		return "reading it fails with " + d.Signature.Error
 	}
 	paths, dead := 0, 0
 	for i := range n.Devices {
@@ -331,6 +350,9 @@ func (n *nodeFacts) broken(d *nodereport.Device) string {
 	}
 	if paths > 0 && dead == paths {
 		return "all devices below it are gone or offline"
+	}
+	if unread(d.Signature) {
+		return "reading it fails with " + d.Signature.Error
 	}
 	return ""
 }

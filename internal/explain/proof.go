@@ -38,6 +38,16 @@ func (n *nodeFacts) subject(t *trouble) *nodereport.Device {
 	return nil
 }
 
+// brokenIn is the device that a text names, or else the volume's own, where it cannot be read.
+func (n *nodeFacts) brokenIn(text string, own *nodereport.Device) *nodereport.Device {
+	for _, d := range append(n.spoken(text), own) {
+		if n.broken(d) != "" {
+			return d
+		}
+	}
+	return nil
+}
+
 // spoken are the devices that a text names.
 func (n *nodeFacts) spoken(text string) (found []*nodereport.Device) {
 	for i := range n.Devices {
@@ -103,6 +113,11 @@ func proveTask(v *View, n *nodeFacts, t *trouble) *blame {
 			if d != nil && d.Kind != "" && !strings.Contains(task.Comm, "nfs") && !strings.Contains(task.Comm, "cifs") && n.broken(d) != "" {
 				b.Cause = "stage/device-unreadable"
 			}
+		case strings.HasPrefix(task.State, "D") && n.brokenIn(task.Args, d) != nil:
+			of := n.brokenIn(task.Args, d)
+			b.Cause = "stage/device-unreadable"
+			b.Why = fmt.Sprintf("On node %s %q (pid %d) has been waiting in the kernel for %s, since the device %s of volume %s cannot be read: %s.", n.node, what, task.PID, ago(age), describe(of), v.volumeName(), n.broken(of))
+			b.Evidence = append(b.Evidence, n.seenDevice(of))
 		case (formatting.MatchString(task.Comm) || checking.MatchString(task.Comm) || mounting.MatchString(task.Comm)) && age < normalMount:
 			b.Cause, b.Status = "stage/in-progress", StatusWaiting
 			until := n.CollectedAt.Add(normalMount - age)
@@ -262,6 +277,12 @@ func proveHost(v *View, n *nodeFacts, t *trouble) *blame {
 		return nil
 	}
 	cause := v.mountTells(t.Text)
+	if strings.Contains(strings.ToLower(t.Text), "multipath") && slices.Contains([]string{"missing", "inactive", "failed"}, n.Host.Services["multipathd"]) {
+		if one, two := n.twins(); one != nil {
+			return &blame{Cause: "stage/host-requirement", Confidence: Certain, Evidence: []Evidence{n.seen("host.services.multipathd", n.Host.Services["multipathd"]), n.seenDevice(one), n.seenDevice(two)},
+				Why: fmt.Sprintf("On node %s the paths %s and %s of one disk are there and nothing makes a multipath device of them%s: %s", n.node, describe(one), describe(two), n.service("multipathd"), plainWords(t.Text))}
+		}
+	}
 	if cause != "stage/host-requirement" && cause != "stage/timeout" && cause != "" && cause != "stage/server-unreachable" {
 		return nil
 	}
@@ -274,6 +295,22 @@ func proveHost(v *View, n *nodeFacts, t *trouble) *blame {
 			Why: fmt.Sprintf("On node %s %s is %s, and the driver %s needs it for volume %s: %s", n.node, need.unit, state, v.Driver, v.volumeName(), plainWords(t.Text))}
 	}
 	return nil
+}
+
+// twins are two disks of one WWID with no multipath device on top.
+func (n *nodeFacts) twins() (one, two *nodereport.Device) {
+	seen := map[string]*nodereport.Device{}
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		if d.Kind != "disk" || d.WWID == "" || len(d.Holders) > 0 {
+			continue
+		}
+		if other := seen[d.WWID]; other != nil {
+			return other, d
+		}
+		seen[d.WWID] = d
+	}
+	return nil, nil
 }
 
 // proveNotStaged: the kubelet publishes a volume whose staging path is no mount.

@@ -91,9 +91,9 @@ func proveUnreadable(v *View, n *nodeFacts, t *trouble) *blame {
 }
 
 var (
-	busyWords = phrase(`busy|in use|being used|is mounted|already mounted|exclusive|read-only|wrong medium type|wrong fs type|held|opened`)
+	busyWords = phrase(`busy|in use|being used|readwrite|read-write|is mounted|already mounted|exclusive|read-only|wrong medium type|wrong fs type|held|opened`)
 	heldOpen  = regexp.MustCompile(`[Hh]eld open by (\S+)`)
-	refusedBy = phrase(`refused by peer|peer may not become primary|multiple primaries not allowed|held open|need access to uptodate data`)
+	refusedBy = phrase(`refused by peer|declined by peer|peer may not become primary|multiple primaries not allowed|held open|need access to uptodate data`)
 )
 
 // proveHolder: something holds the device, on this node or, of a replicated one, on another.
@@ -542,7 +542,7 @@ func proveMismatch(v *View, n *nodeFacts, t *trouble) *blame {
 		return fs
 	}
 	known := slices.Contains([]string{"ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "ntfs", "iso9660", "f2fs", "zfs_member", "linux_raid_member", "bcache", "drbd", "ceph_bluestore", "crypto_LUKS", "LVM2_member", "dos", "gpt", "swap"}, have)
-	if !known || want == "" || family(have) == family(want) || have == "crypto_LUKS" && len(d.Holders) > 0 {
+	if !known || want == "" || family(have) == family(want) || have == "crypto_LUKS" && (len(d.Holders) > 0 || t.Text == "") { // a driver that encrypts wants it so
 		return nil
 	}
 	if cause := v.mountTells(t.Text); cause != "stage/filesystem-mismatch" && cause != "" && !vagueMount.in(t.Text) {

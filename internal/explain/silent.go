@@ -315,6 +315,9 @@ func wrongMount(v *View, n *nodeFacts) *blame {
 			b.Why = strings.TrimSuffix(b.Why, ".") + "; its own is " + describe(known) + "."
 			b.Evidence = append(b.Evidence, n.seenDevice(known))
 		}
+	case block && ok && v.otherBlockOn(n, m) != nil:
+		b.Why = fmt.Sprintf("On node %s pod %s was given the device node %s for volume %s, which volume %s is published from too: one of the two pods writes into the other's volume.", n.node, v.say("POD"), m.Root, v.volumeName(), otherName(v.otherBlockOn(n, m)))
+		b.Evidence, b.Confidence = []Evidence{n.seenMount(m)}, Likely
 	case block:
 		return nil
 	case !ok && n.mounts(v):
@@ -344,6 +347,19 @@ func (n *nodeFacts) otherLinks(v *View, d *nodereport.Device) *nodereport.Volume
 	for _, o := range n.others {
 		if ids := v.identities(o.Driver, o.Handle, o.PV, n.node); carries(d, ids) || linkedTo(d, ids) {
 			return o
+		}
+	}
+	m, _ := n.published()
+	return v.otherBlockOn(n, m)
+}
+
+// otherBlockOn is another volume of the report that is published from the same device node.
+func (v *View) otherBlockOn(n *nodeFacts, m mountinfo.Mount) *nodereport.Volume {
+	for _, o := range n.others {
+		for _, p := range o.Publishes {
+			if at, ok := n.table.At(p.Path); ok && m.FSType == "devtmpfs" && at.FSType == m.FSType && at.Root == m.Root {
+				return o
+			}
 		}
 	}
 	return nil

@@ -389,6 +389,11 @@ func (v *View) living(f Finding, node string) Finding {
 		return f
 	}
 	n := v.factsOf(r, node)
+	if r.Kubelet != nil && !r.Kubelet.Running {
+		f.Why = sentence(f.Why) + fmt.Sprintf(" The node's own report of %s shows that the machine works and its kubelet does not run.", r.CollectedAt.UTC().Format("15:04:05Z"))
+		f.Evidence = append(f.Evidence, n.seen("kubelet.running", "false"))
+		f.Fix = append([]Step{onNode(node, "see why the kubelet does not run", "systemctl", "status", "kubelet"), say("Start the kubelet: it then finishes by itself what it was asked to.")}, f.Fix...)
+	}
 	for _, ns := range r.Namespaces {
 		table, _ := mountinfo.Parse(ns.Mountinfo)
 		for _, m := range table {

@@ -158,8 +158,11 @@ func optional(resource string) bool {
 // versions gives those to try. A vendor's kind is served in whatever version its group says first.
 func (l *Live) versions(ctx context.Context, q snapshot.Query) ([]string, error) {
 	if k := snapshot.ResourceOf(q.Resource); k != nil {
-		if q.Resource == "volumeattributesclasses.storage.k8s.io" {
-			return []string{k.Version, "v1beta1"}, nil // v1 since 1.34
+		switch {
+		case q.Resource == "volumeattributesclasses.storage.k8s.io":
+			return []string{k.Version, "v1beta1", "v1alpha1"}, nil // since 1.34, 1.31 and 1.29
+		case k.Group.Group == "snapshot.storage.k8s.io":
+			return []string{k.Version, "v1beta1"}, nil // until the definitions are those of external-snapshotter 4 or later
 		}
 		return []string{k.Version}, nil
 	}

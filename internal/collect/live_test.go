@@ -149,10 +149,19 @@ func TestLiveWalk(t *testing.T) {
 }
 
 func TestOlderVersionsAndWhatIsNotServed(t *testing.T) {
-	beta := live(t, apitest.Start(t, cluster(), apitest.Options{Versions: map[string]string{vac: "v1beta1"}}))
-	a := beta.Fetch(t.Context(), query(vac, "", "gold"))
-	if a.Gap != nil || len(a.Objects) != 1 || a.Objects[0].(*storagev1.VolumeAttributesClass).Parameters["iops"] != "4000" {
-		t.Errorf("%+v", a)
+	for _, version := range []string{"v1beta1", "v1alpha1"} {
+		older := live(t, apitest.Start(t, cluster(), apitest.Options{Versions: map[string]string{vac: version}}))
+		a := older.Fetch(t.Context(), query(vac, "", "gold"))
+		if a.Gap != nil || len(a.Objects) != 1 || a.Objects[0].(*storagev1.VolumeAttributesClass).Parameters["iops"] != "4000" {
+			t.Errorf("%s: %+v", version, a)
+		}
+	}
+	older := live(t, apitest.Start(t, cluster(), apitest.Options{Versions: map[string]string{snapshots: "v1beta1"}}))
+	for _, q := range []snapshot.Query{query(snapshots, "shop", "snap"), query(snapshots, "", "")} {
+		a := older.Fetch(t.Context(), q)
+		if a.Gap != nil || len(a.Objects) != 1 || a.Objects[0].GetObjectKind().GroupVersionKind() != snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot") {
+			t.Errorf("%s: %+v", q, a)
+		}
 	}
 	all := []string{vendor}
 	for _, k := range snapshot.Kinds {

@@ -58,7 +58,12 @@ func deleteHop(v *View) Hop {
 	case v.PV.DeletionTimestamp != nil:
 		return v.openHop(v.PV.DeletionTimestamp.Time, normalTeardown, o, "the volume is being deleted")
 	case released && v.PV.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
-		return v.openHop(v.releasedSince(), normalTeardown, o, "released, and to be deleted")
+		since := v.releasedSince()
+		// Before 1.29 nobody notes since when. A provisioner that works tells of each try that fails.
+		if _, known := v.volumeEvents(); since.IsZero() && known == Yes && v.sidecar(provisionerSidecar).Works == Yes {
+			return Hop{Status: StatusWaiting, Object: &o, Note: "released, and to be deleted; nothing tells since when", reached: true}
+		}
+		return v.openHop(since, normalTeardown, o, "released, and to be deleted")
 	case released:
 		return Hop{Status: StatusWaiting, Since: moment(v.releasedSince()), Object: &o, Note: "released and retained", reached: true}
 	case v.PV.Status.Phase == corev1.VolumeFailed:
@@ -76,7 +81,7 @@ func (v *View) detachedSince(t *trouble) bool {
 	return known == Yes && len(all) == 0
 }
 
-// releasedSince is when the volume lost its claim: its own field (since 1.28), else what is known of its last pod.
+// releasedSince is when the volume lost its claim: its own field (since 1.29), else what is known of its last pod.
 func (v *View) releasedSince() time.Time {
 	if t := v.PV.Status.LastPhaseTransitionTime; t != nil {
 		return t.Time

@@ -240,6 +240,7 @@ func deleteNodeGone(v *View) (Finding, Truth) {
 	where := strings.Join(values, ", ")
 	f := v.deleteFinding(fmt.Sprintf("Volume %s lies on node %s, which does not exist any more, and only the driver's own instance there could delete it.", v.PV.Name, where),
 		fact(ref(v.PV), "spec.nodeAffinity", key+" in "+where, time.Time{}))
+	f.Status, f.Until = StatusStuck, nil // nobody comes to do it, however long ago it was asked for
 	if t != nil {
 		f.Evidence = append(f.Evidence, t.Evidence)
 	}

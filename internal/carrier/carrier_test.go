@@ -239,6 +239,10 @@ func TestFailures(t *testing.T) {
 		"no Job controller": {timeout: time.Second, set: func(s *server) {
 			s.pod = func(int, *corev1.Pod) *corev1.Pod { return nil }
 		}, detail: "has made no pod", remedy: "--probe-timeout"},
+		"events may not be read": {timeout: 2 * time.Second, set: func(s *server) {
+			s.pod = func(int, *corev1.Pod) *corev1.Pod { return nil }
+			s.refuse = on(http.MethodGet, "events", apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New(`User "jo" cannot list resource "events"`)))
+		}, detail: `has made no pod; why may stand in an event: events is forbidden: User "jo" cannot list resource "events"`, remedy: "--probe-timeout"},
 		"somebody deletes it": {set: func(s *server) {
 			s.pod = func(_ int, p *corev1.Pod) *corev1.Pod {
 				p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
@@ -470,6 +474,12 @@ func TestCleanup(t *testing.T) {
 	}
 	if strays[0].Why != "" || strays[1].Why != "" || !strings.Contains(strays[2].Why, "may not") || !strings.Contains(strays[3].Why, "does not answer") {
 		t.Errorf("%+v", strays)
+	}
+	s.refuse = on(http.MethodGet, "csidoctor-probe-a-x", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("may not get")))
+	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if strays, err := c.Cleanup(ctx, ""); err != nil || len(strays) != 2 || !strings.Contains(strays[0].Why, "may not get") {
+		t.Errorf("%v %+v", err, strays)
 	}
 	s.stuck, s.refuse = false, nil
 	if strays, err := c.Cleanup(t.Context(), ""); err != nil || len(strays) != 0 {

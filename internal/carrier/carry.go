@@ -112,7 +112,7 @@ func (c *Carrier) started(ctx context.Context, job *batchv1.Job) (pod, container
 		case len(pods.Items) == 0:
 			state = "the Job's controller has made no pod"
 			if time.Since(begun) > time.Second {
-				if said := c.said(ctx, "Job", job.Name, "FailedCreate"); said != "" {
+				if said, _ := c.said(ctx, "Job", job.Name, "FailedCreate"); said != "" { // else why says what could not be read
 					return "", "", c.refused(said, nil)
 				}
 			}
@@ -146,21 +146,25 @@ func (c *Carrier) why(ctx context.Context, job *batchv1.Job, pod, state string) 
 	if pod == "" {
 		kind, name = "Job", job.Name
 	}
-	if said := c.said(short, kind, name, ""); said != "" {
+	said, err := c.said(short, kind, name, "")
+	switch {
+	case said != "":
 		return state + "; " + said
+	case apierrors.IsForbidden(err):
+		return state + "; why may stand in an event: " + err.Error()
 	}
 	return state
 }
 
-// said is the newest warning about an object; empty: there is none, or events may not be read.
-func (c *Carrier) said(ctx context.Context, kind, name, reason string) string {
+// said is the newest warning about an object; empty: there is none.
+func (c *Carrier) said(ctx context.Context, kind, name, reason string) (string, error) {
 	selector := fmt.Sprintf("involvedObject.kind=%s,involvedObject.name=%s,type=Warning", kind, name)
 	if reason != "" {
 		selector += ",reason=" + reason
 	}
 	events, err := c.core.Events(c.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
 	if err != nil || len(events.Items) == 0 {
-		return ""
+		return "", err
 	}
 	newest := events.Items[0]
 	for _, e := range events.Items {
@@ -168,7 +172,7 @@ func (c *Carrier) said(ctx context.Context, kind, name, reason string) string {
 			newest = e
 		}
 	}
-	return newest.Message
+	return newest.Message, nil
 }
 
 // progress tells of a pod which container has started, or else how far it is. The error of a pod that will never start one is

@@ -61,8 +61,11 @@ func (c *Carrier) Cleanup(ctx context.Context, namespace string) ([]Stray, error
 func (c *Carrier) waitGone(ctx context.Context, s *Stray) string {
 	for {
 		pod, err := c.core.Pods(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err):
 			return ""
+		case apierrors.IsForbidden(err):
+			return "whether it is gone cannot be seen: " + err.Error()
 		}
 		select {
 		case <-time.After(every):

@@ -20,7 +20,7 @@ type Right struct {
 // Rights are all that --probe, and the command cleanup, use. WebSocket connections are a get of pods/exec for servers before
 // 1.35, and a create for those since.
 var Rights = []Right{
-	{"batch", "jobs", "", []string{"create", "delete", "get", "list"}, "the Job that runs the probe, and its removal"},
+	{"batch", "jobs", "", []string{"create", "delete", "list"}, "the Job that runs the probe, and its removal"},
 	{"", "pods", "", []string{"delete", "get", "list"}, "how far its pod is"},
 	{"", "pods", "log", []string{"get"}, "the report of an image that has csidoctor-probe"},
 	{"", "pods", "exec", []string{"create", "get"}, "sending the program into an image that is on the node, and the report that comes back; alone it is enough for --probe-via exec"},

@@ -159,7 +159,7 @@ func (a *answer) nodesOf(v *View, nodes []*corev1.Node) {
 		for _, pod := range p.Pods {
 			images[driverImage(pod)]++
 		}
-		pod, _, _ := p.failing()
+		pod, _, _ := p.failing(v.taken)
 		wanted := false
 		for _, d := range sets {
 			why, _ := refuses(d, n)

@@ -50,8 +50,8 @@ func (p plugin) told() Truth {
 	return Unknown
 }
 
-// failing gives the first of the plugin's containers that does not run, with why in half a sentence; nil: all run.
-func (p plugin) failing() (pod *corev1.Pod, why string, ev Evidence) {
+// failing gives the first of the plugin's containers that does not run, or not for long, with why in half a sentence; nil: all run.
+func (p plugin) failing(taken time.Time) (pod *corev1.Pod, why string, ev Evidence) {
 	for _, pod := range p.Pods {
 		for _, c := range pod.Spec.Containers {
 			if strings.Contains(c.Name, "liveness") {
@@ -61,8 +61,24 @@ func (p plugin) failing() (pod *corev1.Pod, why string, ev Evidence) {
 				return pod, why, ev
 			}
 		}
+		for _, s := range pod.Status.ContainerStatuses {
+			if t := s.LastTerminationState.Terminated; crashes(s, taken) {
+				return pod, fmt.Sprintf("%s in pod %s/%s crashes: it was started again %d times, ended last with exit code %d, and runs since a moment ago", s.Name, pod.Namespace, pod.Name, s.RestartCount, t.ExitCode),
+					fact(ref(pod), "status.containerStatuses["+s.Name+"].lastState.terminated", strings.TrimSpace(fmt.Sprintf("%s %s", t.Reason, t.Message)), t.FinishedAt.Time)
+			}
+		}
 	}
 	return nil, "", Evidence{}
+}
+
+// crashes: the container runs just now, and has not run longer than the last times, which an error ended.
+func crashes(s corev1.ContainerStatus, taken time.Time) bool {
+	last, now := s.LastTerminationState.Terminated, s.State.Running
+	if last == nil || now == nil || last.ExitCode == 0 || s.RestartCount < 2 {
+		return false
+	}
+	ran := last.FinishedAt.Sub(last.StartedAt.Time)
+	return ran < crashReset && taken.Sub(now.StartedAt.Time) < ran+crashSlack
 }
 
 // nodeSide asks ahead for what tells why a node does not unmount.

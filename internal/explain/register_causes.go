@@ -119,7 +119,7 @@ func pluginPodFailing(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	p := v.plugin(v.Node)
-	pod, why, ev := p.failing()
+	pod, why, ev := p.failing(v.taken)
 	if pod == nil {
 		if len(p.Pods) > 0 {
 			return Finding{}, No
@@ -129,7 +129,7 @@ func pluginPodFailing(v *View) (Finding, Truth) {
 	if starting(p) && v.age(pod.CreationTimestamp.Time) < normalRegister {
 		return Finding{}, No // it only takes its time
 	}
-	if _, known := v.report(v.Node); known == Unknown && mounted(pod) && allRun(pod) {
+	if _, known := v.report(v.Node); known == Unknown && mounted(pod) && allRun(pod, v.taken) {
 		return Finding{}, Unknown // it runs and is not ready: the report would tell why
 	}
 	return v.ofFailing(v.pluginFinding(v.Node, fmt.Sprintf("The driver %s does not run on node %s: %s.", v.Driver, v.Node, why), ev), pod), Yes
@@ -158,9 +158,9 @@ func (v *View) ofFailing(f Finding, pod *corev1.Pod) Finding {
 	return f
 }
 
-// allRun: every container of the pod runs, ready or not.
-func allRun(p *corev1.Pod) bool {
-	return !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running == nil })
+// allRun: every container of the pod runs, ready or not, and none crashes.
+func allRun(p *corev1.Pod, taken time.Time) bool {
+	return !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running == nil || crashes(s, taken) })
 }
 
 // nodeInfoWords: the kubelet asked NodeGetInfo and got an error (pkg/volume/csi RegisterPlugin, nodeinfomanager).

@@ -103,7 +103,7 @@ func pluginFailsEverywhere(v *View) (Finding, Truth) {
 	for _, d := range sets {
 		p, known := v.podsOfSet(d)
 		all = all.and(known)
-		pod, why, failing := p.failing()
+		pod, why, failing := p.failing(v.taken)
 		if pod == nil || starting(p) && v.age(pod.CreationTimestamp.Time) < normalRegister {
 			continue // it only takes its time
 		}

@@ -90,6 +90,20 @@ func TestRegister(t *testing.T) {
 				p.Status.ContainerStatuses[0].RestartCount = 40
 			})
 		}, VerdictStuck, "register/plugin-pod-failing", 0},
+		{"it crashes, and was started again just now", func(s *scene) {
+			plugin(s, func(p *corev1.Pod) {
+				c := &p.Status.ContainerStatuses[0]
+				c.RestartCount, c.State = 3, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: before(5 * time.Second)}}
+				c.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error", StartedAt: before(52 * time.Second), FinishedAt: before(50 * time.Second)}
+			})
+		}, VerdictStuck, "register/plugin-pod-failing", 0},
+		{"it crashed, and has run for long since", func(s *scene) {
+			plugin(s, func(p *corev1.Pod) {
+				c := &p.Status.ContainerStatuses[0]
+				c.RestartCount, c.State = 3, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: before(8 * minute)}}
+				c.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error", StartedAt: before(9 * minute), FinishedAt: before(8 * minute)}
+			})
+		}, VerdictStuck, "register/not-registered", 0},
 		{"its registrar is told of a failure", func(s *scene) {
 			plugin(s, func(p *corev1.Pod) {
 				p.Status.ContainerStatuses[1].Ready = false

@@ -22,6 +22,8 @@ const (
 	provisionerBackoff = 5 * time.Minute               // external-provisioner's
 	resizerBackoff     = 5 * time.Minute               // external-resizer's
 	kubeletBackoff     = 2*time.Minute + 2*time.Second // kubelet's and the attach-detach controller's
+	crashReset         = 10 * time.Minute              // kubelet forgets its back-off for a container that ran so long
+	crashSlack         = 10 * time.Second              // a container that has run so much longer than the last time has got further
 	justPlaced         = 10 * time.Second              // a pod this young on its node is likely mounted in a moment
 	recent             = 10 * time.Minute              // an event this young shows that its reporter works
 )

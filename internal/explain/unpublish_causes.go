@@ -163,7 +163,7 @@ func unpublishPluginGone(v *View) (Finding, Truth) {
 		p := v.plugin(o.Node)
 		var why string
 		var ev []Evidence
-		if pod, reason, e := p.failing(); pod != nil && !starting(p) {
+		if pod, reason, e := p.failing(v.taken); pod != nil && !starting(p) {
 			why, ev = reason, []Evidence{e}
 		} else if len(p.Pods) == 0 && p.known == Yes && (len(p.Sets) > 0 || p.setsKnow == Yes && registered == No) {
 			reason, e := v.whyNone(p)

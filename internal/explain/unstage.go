@@ -306,7 +306,7 @@ func unstagePluginGone(v *View) (Finding, Truth) {
 		_, registered := v.registered(h.Name)
 		p := v.plugin(h.Name)
 		why, ev := "", []Evidence{}
-		if pod, reason, e := p.failing(); pod != nil && !starting(p) {
+		if pod, reason, e := p.failing(v.taken); pod != nil && !starting(p) {
 			why, ev = reason, []Evidence{e}
 		} else if len(p.Pods) == 0 && p.known == Yes && (len(p.Sets) > 0 || p.setsKnow == Yes && registered == No) {
 			reason, e := v.whyNone(p)

@@ -5,6 +5,8 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -258,4 +260,79 @@ func (p *prober) rights() {
 	kubectl(p.t, p.Cluster, "", "create", "rolebinding", "oncall", "-n", "kube-system", "--clusterrole=csidoctor-prober", "--serviceaccount=shop:oncall")
 	p.reported("pvc data", as...)
 	p.reported("pvc data", append(as, "--probe-image", ownImage)...)
+}
+
+// stray is a pod as a probe whose Job is gone leaves it.
+const stray = `
+apiVersion: v1
+kind: Pod
+metadata: {name: csidoctor-probe-stray, namespace: kube-system, labels: {app.kubernetes.io/managed-by: csidoctor}}
+spec:
+  hostNetwork: true
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: 1
+  containers: [{name: app, image: "lab.local/app:1", imagePullPolicy: Never}]
+`
+
+// lessRights takes one verb after the other from deploy/prober.yaml. What is then refused is named, before anything is made where that can
+// be known, and the API side's answer comes.
+func (p *prober) lessRights() {
+	var single []rule
+	for _, r := range rules(p.t, p.Cluster, proberRole) {
+		for _, verb := range r.Verbs {
+			single = append(single, rule{r.APIGroups, r.Resources, []string{verb}})
+		}
+	}
+	// What the reader's role has of the same is had in the namespace that is asked about alone.
+	reader := slices.DeleteFunc(rules(p.t, p.Cluster, readerRole), func(r rule) bool {
+		return slices.ContainsFunc(single, func(s rule) bool { return s.Resources[0] == r.Resources[0] && s.APIGroups[0] == r.APIGroups[0] })
+	})
+	users := without(p.t, p.Cluster, "prober", slices.Concat(single, reader))[:len(single)]
+	bind := []string{"create", "rolebinding", "probers", "-n", "shop", "--clusterrole=csidoctor"}
+	for _, u := range users {
+		bind = append(bind, "--user="+u)
+	}
+	kubectl(p.t, p.Cluster, "", bind...)
+	for i, r := range single {
+		as, right := []string{"--as", users[i]}, r.Verbs[0]+" "+r.Resources[0]
+		p.t.Run("without "+right, func(t *testing.T) {
+			p := &prober{p.Cluster, t}
+			before := func(words string, flags ...string) {
+				if o := p.refused([]string{words, "deploy/prober.yaml"}, append(as, flags...)...); !strings.Contains(o.stderr, "not probed: node ") || strings.Contains(o.stderr, "probing ") {
+					t.Errorf("%q: want what is missing, and no announcement", o.stderr)
+				}
+			}
+			cleanup := func() {
+				out, err := exec.CommandContext(t.Context(), csidoctor, append(as, "cleanup", "-n", "kube-system", "--kubeconfig", p.Kubeconfig())...).CombinedOutput()
+				if want := fmt.Sprintf("cannot %s resource %q", r.Verbs[0], r.Resources[0]); err == nil || !strings.Contains(string(out), want) {
+					t.Errorf("%v: %s: want %q", err, out, want)
+				}
+			}
+			switch right {
+			case "create jobs", "delete jobs", "list pods":
+				before("you may not "+right, "--probe-image", ownImage)
+			case "get pods/log":
+				before("you may not "+right, "--probe-image", ownImage)
+				p.reported("pvc data", as...) // an image without the program does not need it
+			case "create pods/exec":
+				if o := p.refused([]string{"the right to create pods/exec in namespace kube-system"}, as...); strings.Contains(o.stderr, "probing ") {
+					t.Errorf("%q: announced all the same", o.stderr)
+				}
+				p.reported("pvc data", append(as, "--probe-image", ownImage)...) // nor one with it this
+			case "get pods/exec": // is for servers before 1.35
+				p.reported("pvc data", as...)
+			case "list events":
+				p.refused([]string{`cannot list resource \"events\"`}, append(as, "--probe-namespace", "strict", "--probe-timeout", "3s")...)
+			case "list jobs":
+				cleanup()
+			case "get pods", "delete pods":
+				kubectl(t, p.Cluster, stray, "create", "-f", "-")
+				cleanup()
+				kubectl(t, p.Cluster, "", "delete", "pod", "-n", "kube-system", "csidoctor-probe-stray", "--ignore-not-found")
+			default:
+				t.Error("nothing here shows what it is needed for")
+			}
+			p.nothingLeft(5 * time.Second)
+		})
+	}
 }

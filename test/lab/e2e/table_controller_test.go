@@ -18,6 +18,7 @@ var controllerFaults = []fault{
 		want:    "stuck attach/attacher-not-running",
 		mention: "csi-controller wants 0 pods",
 		also:    []question{{"pvc second", "stuck provision/provisioner-not-running"}, {"driver NAME", "stuck provision/provisioner-not-running"}},
+		ahead:   2 * time.Minute,
 		bring: func(b *bench) {
 			b.create(claim("NAME-now"))
 			b.bound("data")
@@ -25,8 +26,8 @@ var controllerFaults = []fault{
 			b.kubectlAtHome("scale", "deployment", "csi-controller", "--replicas=0")
 			b.until("the controller is gone", func(all objects) bool { return len(all.named("Pod", b.home, "csi-controller-")) == 0 })
 			b.create(edit(pod, on(cluster.Node)...), edit(claim("NAME-now"), secondOfOwn...))
-			b.attachment("is older than a minute", func(o object) bool { return time.Since(o.Metadata.CreationTimestamp) > time.Minute })
-			b.handedOver("second")
+			b.attachment("is there", func(object) bool { return true })
+			b.handed("second")
 			b.leaseStale("external-attacher-leader-" + b.driver)
 		},
 	},
@@ -37,11 +38,12 @@ var controllerFaults = []fault{
 		ask:     "pvc data",
 		want:    "stuck provision/provisioner-not-running",
 		mention: "csi-provisioner in pod",
+		ahead:   2 * time.Minute,
 		bring: func(b *bench) {
 			b.create(claim("NAME-now"))
 			b.waits("csi-controller-", "CrashLoopBackOff")
 			b.leads("external-attacher-leader-" + b.driver) // the others run
-			b.handedOver("data")
+			b.handed("data")
 		},
 	},
 	{
@@ -52,12 +54,13 @@ var controllerFaults = []fault{
 		ask:     "pvc data",
 		want:    "stuck provision/provisioner-not-running",
 		mention: "was last renewed",
+		ahead:   2 * time.Minute,
 		bring: func(b *bench) {
 			b.leads(b.driver)
 			b.kubectlAtHome("delete", "rolebinding", "csi-leases") // it ends, starts again, and waits to be elected
 			b.leaseStale(b.driver)
 			b.create(claim("NAME-now"))
-			b.handedOver("data")
+			b.handed("data")
 			b.until("the controller's pod is ready", func(all objects) bool {
 				return slices.ContainsFunc(all.named("Pod", b.home, "csi-controller-"), func(o object) bool { return slices.Contains(o.Status.Conditions, condition{"Ready", "True"}) })
 			})
@@ -68,15 +71,17 @@ var controllerFaults = []fault{
 		rule: "Causes: the sidecar is not allowed to do its work in the API, which its log says; without that, rules 7: roles are evidence where they are in the input, " +
 			"never required, so it may be that a provisioner is there and says nothing; Normal times: a sidecar that never touched its object, 1 min",
 		pods: true, sidecars: []string{"csi-provisioner"},
-		ask:  "pvc data",
-		want: "stuck provision/rbac|provision/not-acted-on",
-		logs: "stuck provision/rbac",
+		ask:   "pvc data",
+		want:  "stuck provision/rbac|provision/not-acted-on",
+		logs:  "stuck provision/rbac",
+		ahead: 2 * time.Minute,
 		bring: func(b *bench) {
 			b.create(edit(claim("NAME-now"), secondOfOwn...))
 			b.bound("second") // it has worked, so it watches
 			b.kubectl("delete", "clusterrolebinding", b.driver+"-provisioner")
 			b.create(claim("NAME-now"))
-			b.handedOver("data")
+			b.handed("data")
+			b.logged("csi-provisioner", "is forbidden")
 		},
 	},
 	{
@@ -98,16 +103,18 @@ var controllerFaults = []fault{
 		rule: "Causes: the attacher may not record what it did, which its log says; without that, rules 7: roles are evidence where they are in the input, never required, " +
 			"so it may be that nobody works on the VolumeAttachment; Normal times: a sidecar that never touched its object, 1 min",
 		pods: true, sidecars: []string{"csi-provisioner", "csi-attacher"},
-		ask:  "pod app",
-		want: "stuck attach/rbac|attach/attacher-not-running",
-		logs: "stuck attach/rbac",
+		ask:   "pod app",
+		want:  "stuck attach/rbac|attach/attacher-not-running",
+		logs:  "stuck attach/rbac",
+		ahead: 2 * time.Minute,
 		bring: func(b *bench) {
 			b.create(claim("NAME-now"), edit(claim("NAME-now"), secondOfOwn...), edit(edit(pod, secondOfOwn...), on(cluster.Node)...))
 			b.bound("data")
 			b.podReady("second") // it has worked, so it watches
 			b.kubectl("delete", "clusterrolebinding", b.driver+"-attacher")
 			b.create(edit(pod, on(cluster.Node)...))
-			b.attachment("is older than a minute", func(o object) bool { return time.Since(o.Metadata.CreationTimestamp) > time.Minute })
+			b.attachment("is there", func(object) bool { return true })
+			b.logged("csi-attacher", "is forbidden")
 		},
 	},
 	{

@@ -45,6 +45,7 @@ var podFaults = []fault{
 		ask:     "pod app",
 		want:    "stuck unpublish/plugin-gone",
 		mention: "pool=none",
+		ahead:   4 * time.Minute,
 		bring: func(b *bench) {
 			b.create(claim("NAME-now"), edit(pod, on(cluster.Node)...))
 			b.podReady("app")
@@ -53,8 +54,8 @@ var podFaults = []fault{
 				return !registered(b.driver)(all) && len(all.named("Pod", b.home, "csi-node-")) == 0
 			})
 			b.delete("pod/app")
-			b.status("Pod", "app", "has ended more than 3 minutes ago", func(o object) bool {
-				return o.deletedSince(190*time.Second) && slices.ContainsFunc(o.Status.ContainerStatuses, func(c containerStatus) bool { return c.State.Terminated != nil })
+			b.status("Pod", "app", "has ended", func(o object) bool {
+				return o.deletedSince(0) && slices.ContainsFunc(o.Status.ContainerStatuses, func(c containerStatus) bool { return c.State.Terminated != nil })
 			})
 		},
 	},
@@ -229,6 +230,20 @@ func (b *bench) install(f fault) {
 func (b *bench) kubectlAtHome(args ...string) {
 	b.t.Helper()
 	kubectl(b.t, b.Cluster, "", append([]string{"-n", b.home}, args...)...)
+}
+
+// handed waits until the claim is left to its provisioner.
+func (b *bench) handed(claim string) {
+	b.t.Helper()
+	b.event("PersistentVolumeClaim/"+claim, "ExternalProvisioning", "", 1)
+}
+
+// logged waits until a container of the driver's controller says so.
+func (b *bench) logged(container, words string) {
+	b.t.Helper()
+	eventually(b.t, container+" says "+words, time.Minute, func() bool {
+		return strings.Contains(kubectl(b.t, b.Cluster, "", "-n", b.home, "logs", "deployment/csi-controller", "-c", container), words)
+	})
 }
 
 // waits until a container of a pod of the driver waits for that reason.

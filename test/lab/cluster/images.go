@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // image is made here, for there is no registry.
@@ -111,17 +112,21 @@ func (s *supervisor) putDriverImages(ctx context.Context) error {
 	if err := writeImages(s.archive("driver"), images); err != nil {
 		return err
 	}
-	for _, node := range append([]string{Node}, MoreNodes...) {
+	nodes := append([]string{Node}, MoreNodes...)
+	failed := make([]error, len(nodes))
+	var imports sync.WaitGroup
+	for i, node := range nodes {
 		s.mu.Lock()
 		there := s.running[at("containerd", node)] != nil
 		s.mu.Unlock()
 		if there {
-			if err := until(ctx, "containerd", func() error { return s.importImages(ctx, node) }); err != nil {
-				return err
-			}
+			imports.Go(func() {
+				failed[i] = until(ctx, "containerd", func() error { return s.importImages(ctx, node) })
+			})
 		}
 	}
-	return nil
+	imports.Wait()
+	return errors.Join(failed...)
 }
 
 func (s *supervisor) archive(name string) string { return filepath.Join(s.Dir, "images", name+".tar") }

@@ -25,6 +25,7 @@ type fault struct {
 	sidecars []string
 	config   driver.Config // with sidecars
 	pods     bool          // with sidecars: the driver runs in pods
+	slow     bool          // its driver is there before those of others are made
 	edits    []string      // of their manifest, in pairs: NAME is the driver
 	bring    func(*bench)  // brings up and injects, and returns when the fault is to be seen
 	ask      string        // PV is the volume of the claim data
@@ -75,7 +76,8 @@ func startNodes(t *testing.T, lab string, nodes ...string) *cluster.Cluster {
 	return c
 }
 
-func bringUp(t *testing.T, c *cluster.Cluster, tables ...[]fault) {
+// bringUp gives for each fault what is closed when it was asked about.
+func bringUp(t *testing.T, c *cluster.Cluster, tables ...[]fault) map[string]chan struct{} {
 	faults := slices.Concat(tables...)
 	w, dumps, asker := watch(t, c), &dumps{}, oncall(t, c, slices.ContainsFunc(faults, func(f fault) bool { return f.probe }))
 	if flag.Lookup("test.artifacts").Value.String() == "true" {
@@ -86,9 +88,13 @@ func bringUp(t *testing.T, c *cluster.Cluster, tables ...[]fault) {
 			}
 		})
 	}
-	var unserved, doomed sync.WaitGroup
+	asked := map[string]chan struct{}{}
+	var unserved, doomed, early sync.WaitGroup
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
+			done := make(chan struct{})
+			asked[f.name] = done
+			defer close(done)
 			if f.snapshots == "unserved" {
 				unserved.Add(1)
 				defer unserved.Done()
@@ -99,6 +105,12 @@ func bringUp(t *testing.T, c *cluster.Cluster, tables ...[]fault) {
 				ready := sync.OnceFunc(doomed.Done)
 				defer ready()
 				b.die = func() { ready(); doomed.Wait(); b.nodeDies() }
+			}
+			installed := func() {}
+			if f.slow {
+				early.Add(1)
+				installed = sync.OnceFunc(early.Done)
+				defer installed()
 			}
 			t.Parallel()
 			if f.snapshots == "served" {
@@ -111,7 +123,14 @@ func bringUp(t *testing.T, c *cluster.Cluster, tables ...[]fault) {
 			b.until("the namespace has its service account", func(all objects) bool { return len(all.named("ServiceAccount", b.ns, "default")) > 0 })
 			switch {
 			case f.pods:
+				if !f.slow {
+					early.Wait()
+				}
 				b.install(f)
+				if f.slow {
+					b.kubectlAtHome("rollout", "status", "deployment/csi-controller", "--timeout=2m")
+					installed()
+				}
 			case f.sidecars != nil:
 				if err := c.AddDriver(t.Context(), b.driver, f.config, f.sidecars...); err != nil {
 					t.Fatal(err)
@@ -124,6 +143,7 @@ func bringUp(t *testing.T, c *cluster.Cluster, tables ...[]fault) {
 			}
 		})
 	}
+	return asked
 }
 
 // diagnose asks the cluster, what was kept of that answer, and a dump.

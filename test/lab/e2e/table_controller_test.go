@@ -13,12 +13,11 @@ var controllerFaults = []fault{
 		name: "scaled-to-zero",
 		rule: "Causes: nobody works on the VolumeAttachment, stale lease, no pod; Borders: the same of the provisioner, and a stale lease is proof; " +
 			"Normal times: a sidecar that never touched its object, 1 min; a driver's verdict is the worst of what is stuck because of it, the first hop first",
-		pods: true, sidecars: []string{"csi-provisioner", "csi-attacher"},
+		pods: true, slow: true, sidecars: []string{"csi-provisioner", "csi-attacher"},
 		ask:     "pod app",
 		want:    "stuck attach/attacher-not-running",
 		mention: "csi-controller wants 0 pods",
 		also:    []question{{"pvc second", "stuck provision/provisioner-not-running"}, {"driver NAME", "stuck provision/provisioner-not-running"}},
-		ahead:   2 * time.Minute,
 		bring: func(b *bench) {
 			b.create(claim("NAME-now"))
 			b.bound("data")
@@ -26,8 +25,8 @@ var controllerFaults = []fault{
 			b.kubectlAtHome("scale", "deployment", "csi-controller", "--replicas=0")
 			b.until("the controller is gone", func(all objects) bool { return len(all.named("Pod", b.home, "csi-controller-")) == 0 })
 			b.create(edit(pod, on(cluster.Node)...), edit(claim("NAME-now"), secondOfOwn...))
-			b.attachment("is there", func(object) bool { return true })
-			b.handed("second")
+			b.attachment("is older than a minute", func(o object) bool { return time.Since(o.Metadata.CreationTimestamp) > time.Minute })
+			b.handedOver("second")
 			b.leaseStale("external-attacher-leader-" + b.driver)
 		},
 	},
@@ -50,17 +49,20 @@ var controllerFaults = []fault{
 		name: "lease-lost",
 		rule: "Borders: something claims the name, no lease is fresh and no event of it recent, whatever its pod's readiness; a stale one is proof; " +
 			"Normal times: a sidecar that never touched its object, 1 min",
-		pods: true, sidecars: []string{"csi-provisioner"},
+		pods: true, slow: true, sidecars: []string{"csi-provisioner"},
 		ask:     "pvc data",
 		want:    "stuck provision/provisioner-not-running",
 		mention: "was last renewed",
-		ahead:   2 * time.Minute,
 		bring: func(b *bench) {
 			b.leads(b.driver)
 			b.kubectlAtHome("delete", "rolebinding", "csi-leases") // it ends, starts again, and waits to be elected
-			b.leaseStale(b.driver)
+			b.until("the provisioner has lost its lease", func(all objects) bool {
+				return slices.ContainsFunc(all.named("Pod", b.home, "csi-controller-"), func(o object) bool {
+					return slices.ContainsFunc(o.Status.ContainerStatuses, func(c containerStatus) bool { return c.RestartCount > 0 })
+				})
+			})
 			b.create(claim("NAME-now"))
-			b.handed("data")
+			b.handedOver("data")
 			b.until("the controller's pod is ready", func(all objects) bool {
 				return slices.ContainsFunc(all.named("Pod", b.home, "csi-controller-"), func(o object) bool { return slices.Contains(o.Status.Conditions, condition{"Ready", "True"}) })
 			})

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,11 +17,28 @@ const taintedNode = "node-2"
 func TestPods(t *testing.T) {
 	c := startNodes(t, "pods", taintedNode)
 	kubectl(t, c, "", "taint", "node", taintedNode, "dedicated=batch:NoSchedule")
-	t.Run("faults", func(t *testing.T) { bringUp(t, c, podFaults, controllerFaults) })
-	// While all of that is there to be asked about.
-	t.Run("viewer", func(t *testing.T) { askAsViewer(t, c) })
-	t.Run("rights", func(t *testing.T) { askWithLess(t, c) })
-	t.Run("prober", func(t *testing.T) { probeWithLess(t, c) })
+	t.Run("faults", func(t *testing.T) {
+		asked := bringUp(t, c, controllerFaults, podFaults)
+		// As soon as what they ask about is there.
+		for name, test := range map[string]struct {
+			of  []string
+			run func(*testing.T, *cluster.Cluster)
+		}{
+			"viewer": {slices.Sorted(maps.Keys(viewed)), askAsViewer},
+			"rights": {richFaults(), askWithLess},
+			"prober": {[]string{"in-pods"}, probeWithLess},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				for _, f := range test.of {
+					if done := asked[f]; done != nil { // but for what -run leaves out
+						<-done
+					}
+				}
+				test.run(t, c)
+			})
+		}
+	})
 }
 
 // Edits of the manifest of a driver in pods.
@@ -188,7 +206,7 @@ parameters: {csi.storage.k8s.io/fstype: xfs}
 	{
 		name: "in-pods",
 		rule: "Verdicts: everything that was asked about works, and a healthy answer has no gap; schedule/idle for what no pod uses; Rules 3: a later success cancels an earlier failure",
-		pods: true, sidecars: cluster.Sidecars,
+		pods: true, sidecars: cluster.Sidecars, slow: true,
 		snapshots: "served",
 		ask:       "pod app",
 		want:      "healthy",

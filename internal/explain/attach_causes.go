@@ -527,6 +527,9 @@ func attachBackendError(v *View) (Finding, Truth) {
 	if t == nil {
 		return Finding{}, min(known.not(), Unknown)
 	}
+	if _, events := v.podEvents(); events == Unknown && attachEcho.MatchString(t.Text) {
+		return Finding{}, Unknown // the events have what it is an echo of
+	}
 	_, words := grpc(t.Text)
 	f := Finding{Rest: true, Confidence: Likely, Status: v.settled(t), Evidence: []Evidence{t.Evidence},
 		Why: fmt.Sprintf("The driver %s cannot attach volume %s to node %s. It says: %s", v.Driver, v.volumeName(), v.Node, words),

@@ -14,6 +14,8 @@ var attachWords = []signature{
 	sig("attach/limit-reached", `AttachmentLimitExceeded|maximum number of (data )?disks|max(imum)? (number|amount) of (attached )?(volumes|disks|block)|max(imum)? volumes|too many (volumes|disks|attachments)|(volume|disk|attach\w*|slot|device|instance) ?limit|reach\w* (its|their|the) limit|limit.{0,40}(volumes|disks|attachments)|(volumes|disks|attachments).{0,40}limit|no (more )?(available|free) (slot|device|lun|port|pci)|(missing|add a) SCSI controller|number of SCSI controller|cannot attach more|(can|may) only attach \W?\d+|No available device|code = ResourceExhausted`),
 	sig("attach/wrong-zone", `Zone ?(Mis|Not)Match|different (availability )?(zone|region|location|datacenter)|same (availability[ _-]?)?(zone|region|location|datacenter)\b|zone of the (disk|volume|instance)|(must|need to|have to|should) be (with)?in the same (availability |fault )?(zone|domain|region|location)|is in (availability |fault )?(zone|domain|region|location) .{1,80}(but|while|whereas) .{1,120} is in |(zone|region|location) (does not|doesn't|do not) match|availability zone .* (mismatch|conflict)|cannot be attached.{0,60} zone`),
 	sig("attach/volume-not-found", `InvalidVolume\.NotFound|vStorageObject.{0,120}was not found|ResourceNotFound.{0,120}/disks/`),
+	sig("attach/timeout", searching+callLate),
+	sig("attach/backend-error", searching+callLost),
 	sig("attach/node-unknown", machineGone),
 	sig("attach/volume-not-found", `\b(volume|disk|resource '?projects/[^ ']*/disks|image|lun)\b(\W+\S+){0,5}?\W+(was not found|not found|does not exist|doesn't exist|could not be found|notFound|no such)|(could not|cannot|can't|failed to|unable to) (find|get|locate) (the )?(volume|disk)[^.;]{0,80}(not ?found|404|does not exist|$)|no such (volume|disk)|No volume with|NotFound desc = (failed to get )?(volume|disk)`),
 	sig("attach/backend-busy", `locked by an?(other)? .{0,20}(operation|task|action|request|snapshot|backup)\b`),
@@ -27,7 +29,7 @@ var attachWords = []signature{
 }
 
 // echoes of an earlier try say only that one failed or still runs: what that one said counts.
-var attachEcho = regexp.MustCompile(`(?i)due to backoff condition|timed out waiting for external-attacher|operation .{0,80}already exists|already in progress|Multi-Attach error|Waiting for detach|volume attachment (is being|has been) deleted`)
+var attachEcho = regexp.MustCompile(`(?i)due to backoff condition|timed out waiting for external-attacher|operation .{0,80}already exists|already in progress|code = Aborted desc = (\w+ ){0,3}(pending|in progress)\W*$|Multi-Attach error|Waiting for detach|volume attachment (is being|has been) deleted`)
 
 // attachTold gives the cause that the attach error tells. Of an echo, and of a mere timeout, an earlier text is asked.
 func attachTold(t *trouble) (cause, text string) {

@@ -15,11 +15,20 @@ const (
 
 	// denied: the backend does not take the driver's account.
 	denied = `code = (PermissionDenied|Unauthenticated)\b|\b40[13]\b|forbidden|unauthori[sz]ed|not authori[sz]ed|NotAuthorized|AuthorizationFailed|authori[sz]ation (failed|failure|denied)|AuthFailure|Access ?Denied|permission ?denied|PERMISSION_DENIED|` +
-		`operation not permitted|NoPermission|permission (error|to perform)|does not have (authori[sz]ation|permission)|insufficient (permission|privilege)|(lacks|missing|no|required) [^.]{0,40}(permission|privilege)|` +
+		`operation not permitted|NoPermission|permission (error|to perform)|does not have (authori[sz]ation|permission)|insufficient permission|(lacks|missing|no|required) [^.]{0,40}permission|` + privilege + `|` +
 		`authenticat\w+ (failed|failure|error|required)|not ?authenticated|(failed|unable|could not|cannot) (to )?(authenticate|log ?in|authori[sz]e)|cannot complete login|incorrect user name|` +
 		`(invalid|expired|wrong|incorrect|bad|no valid) (\S+ )?(credentials?|token|password|client secret|api ?key|access key)|(token|credential|session)s? (\S+ ){0,5}?((is|are|has|have|was) )?(expired|invalid)|` +
 		`ExpiredToken|InvalidClientTokenId|UnrecognizedClient|InvalidAccessKeyId|SignatureDoesNotMatch|NoCredentialProviders|InvalidIdentityToken|AADSTS\d+|invalid_(client|grant)|` +
 		`no EC2 IMDS role|get credentials|refresh cached credentials|AssumeRole|could not find default credentials`
+
+	// privilege: what arrays call a permission; a container is privileged, an account has a privilege.
+	privilege = `\bprivileges? (check (has )?failed|(is|are) (required|missing|needed|insufficient)|(not held|denied|violation))|\b(requires?|required|missing|insufficient|lacks?|needs?|no|not have|not enough)( [^.\s]+){0,4} privileges?\b`
+
+	// searching: what a driver looked for when its call broke; nobody said that it is not there.
+	searching = `\b(find|get|locate|query|look(ing)? ?up)\w*( \S+){0,3}? (host|node|server|instance|machine|vm|volume|disk|lun|initiator)s?\b.{0,600}`
+	// callLate: the call did not end in time; EINPROGRESS is a connection that was not made. callLost: it got no answer.
+	callLate = `(context (was )?canceled|context deadline exceeded|request canceled|client\.timeout exceeded|i/o timeout|connection timed out|operation now in progress)`
+	callLost = `(connection (refused|reset)|no such host|no route to host|network is unreachable|dial tcp|tls handshake|x509:|unexpected EOF|\b(` + networkErrors + `)\b)`
 
 	// busyNow: an operation of the backend has the volume or the machine.
 	busyNow = `(currently|still) (being )?(detached|detaching|attaching)|being (detached|attached|migrated|resized|cloned|snapshotted|backed up|stopped|started|rebooted|rebuilt)|pending .{0,24}(event|operation|action)|\block(ed)?\b|` +

@@ -86,6 +86,9 @@ func TestAttachWords(t *testing.T) {
 
 		{"attach/limit-reached", `rpc error: code = Internal desc = QingCloud Error: Code (1400), Message (PermissionDenied, you can only attach [10] volumes to one instance at most)`},
 		{"attach/volume-not-found", `rpc error: code = NotFound desc = error in response: status code '404 Not Found', content: 'RestJsonError { details: "Entry with key 'f265d2a8' not found in the persistent store.", kind: NotFound }'`},
+		{"attach/timeout", `rpc error: code = NotFound desc = Find Host Failed Error while receiving response for url: /api/host/name:w4?fields=id error: Get "https://san/api/host/name:w4": context canceled`},
+		{"attach/backend-error", `rpc error: code = NotFound desc = could not find node w4: Get "https://san/api/hosts": dial tcp 192.0.2.7:443: connect: connection refused`},
+		{"attach/permission", `rpc error: code = Internal desc = the following privilege is required: ISI_PRIV_SMB`},
 		{"attach/node-unknown", `rpc error: code = NotFound desc = Host for node: nvme_nqn: , fc_wwns : [''], iscsi_iqn : iqn.1994-05.com.redhat:ca8c  was not found, ensure all host ports are configured on storage`},
 		{"attach/node-unknown", `rpc error: code = NotFound desc = [ControllerPublishVolume] Instance 5a1f not found`},
 		{"attach/node-unknown", `rpc error: code = Internal desc = Could not attach volume "vol-1" to node "i-1": InvalidInstanceID.NotFound: The instance ID 'i-1' does not exist`},
@@ -179,6 +182,7 @@ func TestDetachWords(t *testing.T) {
 	for _, c := range []struct{ cause, text string }{
 		{"detach/pv-gone", `persistentvolume "pvc-1" not found`},
 		{"detach/rbac", `could not save VolumeAttachment: volumeattachments.storage.k8s.io "csi-1" is forbidden: User "system:serviceaccount:kube-system:csi" cannot patch resource "volumeattachments"`},
+		{"detach/backend-error", `rpc error: code = Internal desc = cannot find host w4: Get "https://san/api/hosts": context deadline exceeded`},
 		{"detach/node-gone", `rpc error: code = Internal desc = failed to find VirtualMachine for node:"wk-07". Error: node wasn't found`},
 		{"detach/node-gone", `rpc error: code = NotFound desc = [ControllerUnpublishVolume] failed to get instance 80a7: instance not found`},
 		{"detach/node-gone", `rpc error: code = Internal desc = Could not detach volume "vol-1" from node "i-1": InvalidInstanceID.NotFound: The instance ID 'i-1' does not exist`},

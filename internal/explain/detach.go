@@ -68,6 +68,7 @@ var detachWords = []signature{
 	sig("detach/rbac", `is forbidden: User "system:serviceaccount:|cannot (get|list|update|patch) resource "(volumeattachments|persistentvolumes|csinodes|nodes)`),
 	sig("detach/pv-gone", `persistentvolume "[^"]*" not found`),
 	sig("detach/throttled", tooManyCalls),
+	sig("detach/backend-error", searching+callLate+`|`+searching+callLost), // whether the machine is there was not said
 	sig("detach/node-gone", machineGone+`|\bnodes? "[^"]*" not found`),
 	sig("detach/backend-busy", busyNow+`|attachment ?ticket`),
 	sig("detach/permission", denied+`|failed to load secret`),

@@ -322,6 +322,10 @@ func (v *View) blamed() (*blame, Truth) {
 	if unending(b.Cause) {
 		v.firstReason(b)
 	}
+	if v.failing() && v.settled(t) == StatusWaiting {
+		v.soon(b, t.Since.Add(errorSettled), fmt.Sprintf("The kubelet of node %s tries to mount volume %s for pod %s since %s, and will try again by itself; it said so far", v.Node, v.volumeName(), v.say("POD"), ago(v.age(t.Since))))
+		return b, Yes
+	}
 	if unending(b.Cause) && !v.at(HopStart) {
 		switch helper, known := v.helperOf(); {
 		case helper != nil:
@@ -339,9 +343,6 @@ func (v *View) blamed() (*blame, Truth) {
 	if known == Unknown && (b.Cause == "" || vague[b.Cause] || b.ambiguous()) {
 		return nil, Unknown
 	}
-	if v.failing() && v.settled(t) == StatusWaiting && b.Cause != "" {
-		v.soon(b, t.Since.Add(errorSettled), fmt.Sprintf("The kubelet of node %s tries to mount volume %s for pod %s since %s, and will try again by itself; it said so far", v.Node, v.volumeName(), v.say("POD"), ago(v.age(t.Since))))
-	}
 	return b, Yes
 }
 
@@ -351,6 +352,9 @@ func (v *View) tells(t *trouble) string {
 		return v.containerTells(t)
 	}
 	cause := v.mountTells(t.Text)
+	if v.Inline != nil && cause == "stage/timeout" && waitsForObject.in(t.Text) {
+		return "publish/driver-error"
+	}
 	if v.Driver != secretsStore {
 		return cause
 	}
@@ -364,6 +368,10 @@ func (v *View) tells(t *trouble) string {
 	}
 	return cause
 }
+
+// waitsForObject: the driver looked at an object of Kubernetes again and again until its time was over (apimachinery, wait.ErrWaitTimeout).
+// Inline volumes have no device or server to wait for: drivers ask others for what is published (a certificate, a token).
+var waitsForObject = phrase(`desc = (\S+ ){0,12}timed out waiting for the condition`)
 
 // unending: the cause is that a call does not end, which has a reason.
 func unending(cause string) bool {
@@ -381,6 +389,12 @@ func (v *View) firstReason(b *blame) {
 		}
 		return cause
 	}
+	defer func() { // that it ran out of time is a reason too, where no better one is to be seen
+		late := func(r report) bool { return v.mountTells(r.Message) == "stage/timeout" }
+		if i := slices.IndexFunc(b.Trouble.Earlier, late); i >= 0 && b.Cause == "stage/operation-pending" {
+			b.Cause, b.Evidence = "stage/timeout", append([]Evidence{b.Trouble.Earlier[i].evidence()}, b.Evidence...)
+		}
+	}()
 	for _, r := range slices.Backward(b.Trouble.Earlier) {
 		if cause := better(r.Message); cause != "" {
 			first := *b.Trouble

@@ -26,6 +26,17 @@ var kubeletWords = []signature{
 	sig("publish/permission", `applyFSGroup failed|error checking for SELinux support`),
 }
 
+// The numbers of mount.cifs and mount.ceph (errno(3)) for a server that refuses, and for one that does not answer.
+const (
+	mountRefused    = `mount error[ (:]+(13|1|126|127|128)\b`
+	mountUnanswered = `mount error[ (:]+(3|5|101|104|107|110|111|112|113|115)\b`
+)
+
+// pullsImage: the volume's files are those of a container image, which its driver pulls.
+const pullsImage = `\b(pull\w*|fetch\w*|resolve)\b.{0,20} (image|artifact|model|reference|manifest)s?\b.{0,900}`
+
+var pulled = phrase(pullsImage)
+
 // mountWords are what drivers say when a volume cannot be mounted into a pod. A driver that does not stage says at publish what
 // others say at stage, so the two hops share one table. They are looked for in what telling leaves of an error.
 var mountWords = []signature{
@@ -35,6 +46,9 @@ var mountWords = []signature{
 	sig("publish/helper-pod-not-running", `mountpoint pod|mount ?pod\b.{0,160}(not ready|is not|isn't|not found|not running|timeout|timed out|fail|pending|unschedulable|evicted|cannot be created|not be created)|(wait|waiting) for (the )?(mount ?pod|fuse pod|share[ -]?manager|fuse-?server)|(fuse|helper|sidecar|proxy|share-?manager)[ -](pod|container|server).{0,120}(not ready|not running|not found|isn't|is not|timeout|timed out|fail|pending|waiting|not yet)|share manager.{0,80}(not |waiting|fail|error|isn't)|failed to (find|inject) the sidecar container`),
 	sig("publish/object-missing", `secretproviderclass|SecretNotFound|ResourceNotFoundException|can't find the specified secret|secret \[?projects/\S+ (not found|has no versions)|configmaps? "[^"]*" not found|(configmap|config map) \S+ (does not exist|not found)|serviceaccounts? "[^"]*" not found|[a-z]+\.[a-z0-9.-]+\.[a-z]{2,} "[^"]+" not found|NoSuchBucket|bucket.{0,60}(does not exist|not found)`),
 	sig("stage/secret-missing", `secrets? "[^"]*" not found|secrets? \S{1,120} (does not exist|doesn't exist|not found)|secrets?\b.{0,40}(cannot|can't|must not|may not|can not) be (nil|empty)|(provided|missing|no|empty|nil|without) (\S+ )?secrets?\b|secrets? (is|are|was) (nil|empty|missing|not (provided|found|set))|secret.{0,60}(lacks|has no|does not (have|contain)|missing) (the )?(key|field)|missing (ID|key) field|(could not|cannot|failed to) (get|find|read) (account |storage )?(key|credentials?).{0,30} (from|in) .{0,40}secret|(username|password|user name).{0,30}(must be|not) (provided|specified|empty|set)`),
+
+	sig("publish/permission", pullsImage+`(\b40[13]\b|unauthori[sz]ed|denied|forbidden|no basic auth credentials|authentication required|authorization failed)`),
+	sig("publish/object-missing", pullsImage+`(not found|manifest unknown|name unknown|does not exist)`),
 
 	// What the node lacks. A program that the driver starts on the host is the host's, all others are the image's: mount(8) misses
 	// its helper where it runs, in the driver's container, or without an answer of a driver beside the kubelet. iscsiadm ends with 18 or 20
@@ -47,21 +61,21 @@ var mountWords = []signature{
 	sig("stage/duplicate-uuid", `duplicate UUID|UUID .{0,60}already (mounted|in use|exists)`),
 	sig("stage/wrong-device", `failed to manually set link|symlink \S+ \S+: file exists|claims to be .{0,80}(but|should)|refusing to mount|serial check failed|(serial|wwn|wwid|uuid|device id)\b.{0,80}(mismatch|does not match|doesn't match|differs|not match)|points? to (the )?(wrong|another|different) (device|disk|volume)|belongs to (another|a different) volume`),
 	sig("stage/device-busy", `still (mounted|attached|mapped|published|open|in use) (on|to|by|at) (\w+ )?(node|host|worker|server|instance|machine)|already contains mpath_member|already mounted or mount point busy|is (apparently )?in use by the system|is mounted\b.{0,40}(will not|cannot continue)|contains a mounted filesystem|can'?t open exclusively|device or resource busy|/dev/\S+ (is )?already mounted (on|at)\b|is in use\.\s*\S*\s*e2fsck|still being used|wrong medium type|(device|disk|image|lun)\b.{0,80}(is )?(already )?(in use|used|busy|held|opened|locked) (by|on|elsewhere)|held open by|exclusive (open|lock|access).{0,60}(fail|denied|held)|already (attached|mounted|opened|mapped) (to|on|by|at) (another|a different|other)`),
-	sig("stage/filesystem-mismatch", `not a valid LUKS device|it already contains|but current format is|already formatted (as|with)|formatted with .{0,30}(but|instead|expected|requested)|(file ?system|fs ?type)\b.{0,60}(mismatch|differs?|does not match|doesn't match|not match)|(requested|expected|desired) (file ?system|fs ?type).{0,80}(but|found|got)|contain an existing file ?system|probably partitions|partition table|has partitions|unknown filesystem type '?(crypto_LUKS|LVM2_member|linux_raid_member|zfs_member|mpath_member|ceph_bluestore|bcache|drbd|swap|isw_raid_member|ddf_raid_member|jmicron_raid_member)'?`),
+	sig("stage/filesystem-mismatch", `not a valid LUKS device|it already contains|but current format is|already formatted (as|with)|formatted with .{0,30}(but|instead|expected|requested)|(file ?system|fs ?type)\b.{0,60}(mismatch|differs?|does not match|doesn't match|not match)|(requested|expected|desired) (file ?system|fs ?type).{0,80}(but|found|got)|contain an existing file ?system|pro[bp]ably partitions|contains? (\w+ ){0,2}partitions?\b|partition table|has partitions|unknown filesystem type '?(crypto_LUKS|LVM2_member|linux_raid_member|zfs_member|mpath_member|ceph_bluestore|bcache|drbd|swap|isw_raid_member|ddf_raid_member|jmicron_raid_member)'?`),
 	sig("stage/read-only-device", `write access unavailable|(recovery|replay).{0,40}(on )?(a )?read-?only|cannot (mount|format) unformatted disk .{0,120}read-?only|write[ -]protected|cannot mount .{0,120}read-only|cannot remount .{0,80}read-write|read-only file system while|(cannot|can.t|could not|failed to|unable to) open /dev/\S+ ?read-only file system`),
 	sig("stage/filesystem-unsupported", `unknown filesystem type|unsupported (feature|option|file ?system|superblock|ext4|xfs)|has (unsupported|unknown) .{0,30}features?|unknown (incompatible|ro-compat|incompat) features?|incompatible feature|(file ?system|fs ?type) \S{1,20} (is )?(not supported|unsupported)|not supported (file ?system|fs ?type)|get a newer version of e2fsck|cannot be safely mounted by this kernel|: no such device\.?\s*$`),
 	sig("stage/filesystem-corrupt", `structure needs cleaning|'?fsck'? found errors|unexpected inconsistency|run fsck manually|need terminal for interactive repairs|fsck (failed|error).{0,60}(exit status|code) (4|8|12)\b|bad magic number in super|superblock (is |could be )?(corrupt|invalid|damaged)|(corrupt|bad|invalid) (group descriptor|inode|journal|superblock)|bad message|needs? (to be )?(repair|recover|journal recovery)|xfs_repair|metadata corruption|corrupt(ed|ion)|checksum (error|mismatch|invalid|does not match|verify failed)|dirty log|unclean|journal (checksum|superblock|has aborted|is corrupt)|open_ctree failed|could not (repair|correct)|parent transid verify failed`),
 
 	// mount.cifs and mount.ceph number what went wrong.
-	sig("stage/permission", `mount error[ (:]+(13|1|126|127|128)\b`),
+	sig("stage/permission", mountRefused),
 	// A share has no device that could be unreadable: its server failed.
-	sig("stage/server-unreachable", `mount\.(nfs4?|cifs|smb3|ceph|lustre|glusterfs|beegfs)\b.{0,400}input/output error|is the (MGS|MDS|MDT|server) running|cannot send after (transport )?endpoint shutdown|mount error[ (:]+(3|5|101|104|107|110|111|112|113|115)\b|no (active )?(mds|mon)\S* (server )?is up|unable to get monitor info|rbd: map failed: \((5|104|107|110|111|113)\)`),
+	sig("stage/server-unreachable", `mount\.(nfs4?|cifs|smb3|ceph|lustre|glusterfs|beegfs)\b.{0,400}input/output error|is the (MGS|MDS|MDT|server) running|cannot send after (transport )?endpoint shutdown|`+mountUnanswered+`|no (active )?(mds|mon)\S* (server )?is up|unable to get monitor info|rbd: map failed: \((5|104|107|110|111|113)\)`),
 	sig("stage/bad-mount-options", `mount error[ (:]+(22|95|524)\b`),
 	sig("stage/host-requirement", `mount error[ (:]+19\b|filesystem not supported by the system`), // ENODEV
 	sig("stage/driver-error", `mount error[ (:]+\d+`),
 
-	sig("stage/server-unreachable", `(write|connect) to /dev/nvme-fabrics\b`),                                                            // a login that fails; the kernel's log says why
-	sig("stage/host-requirement", `mount -t +(nfs4?|cifs|smb3|ceph|lustre|glusterfs|beegfs|gpfs|9p|virtiofs)\b.{0,600}: no such device`), // ENODEV of mount(2): no module for it
+	sig("stage/server-unreachable", `(write|connect) to /dev/nvme-fabrics\b|input/output error.{0,400}\btraddr\W|\btraddr\W.{0,400}input/output error|(nvme[ -]|\bnqn\.).{0,200}(connect|add \w* ?controller).{0,200}input/output error`), // a login that fails; the kernel's log says why
+	sig("stage/host-requirement", `mount -t +(nfs4?|cifs|smb3|ceph|lustre|glusterfs|beegfs|gpfs|9p|virtiofs)\b.{0,600}: no such device`),                                                                                                  // ENODEV of mount(2): no module for it
 	sig("stage/device-unreadable", `input/output error|\bI/O error|remote I/O error|can't read super ?block|no such device or address|no medium found|short read|\bENXIO\b|transport-offline|rejecting I/O to offline device|attempt to access beyond end of device`),
 	sig("stage/bad-mount-options", `(unknown|unrecogni[sz]ed|invalid|bad|incorrect|unsupported|illegal|conflicting) mount (option|flag|parameter)s?|incorrect mount option was specified|mount options? .{0,80}(invalid|not supported|unsupported|not allowed|not permitted|incompatible|conflict|unknown|rejected)|unknown parameter|bad value for|unrecogni[sz]ed (option|parameter)|nfs version or transport protocol is not supported|protocol not supported|: bad option;|bad option:|invalid option|invalid argument`),
 	sig("stage/permission", `access denied by server|status_(logon_failure|access_denied|account\w*|password\w*)|nt_status_access_denied|login failed due to authorization|authori[sz]ation (fail|error|denied)|authentication (fail|error|denied)|auth\w* (fail|denied)|not authori[sz]ed|unauthori[sz]ed|access ?denied|forbidden|(invalid|wrong|bad|expired|incorrect) (credential|password|passphrase|token|access key|secret key|key)s?|no key available with this passphrase|required key not available|invalid client|signature\w* (does not|doesn't) match|invalidaccesskeyid|expiredtoken|status ?code:? (401|403)\b|code: 403\b|iam role must be|assumerole\w*|aadsts\d+|nmi response failed|failed to (get|acquire) (\w+ ){0,3}token|could not find default credentials|identity not found|\(13\) permission denied|mount\S* ?.{0,200}(permission denied|operation not permitted)|map failed.{0,80}(permission denied|operation not permitted)`),

@@ -16,6 +16,9 @@ func TestProvisionWords(t *testing.T) {
 		{failed + `error getting handle for DataSource Type VolumeSnapshot by Name s: error getting snapshot s from api server: volumesnapshots.snapshot.storage.k8s.io "s" not found`, "provision/source-not-ready"},
 		{failed + `error getting handle for DataSource Type PersistentVolumeClaim by Name p: error, new PVC request must be greater than or equal in size to the specified PVC data source, requested 1 but source is 2`, "provision/source-not-ready"},
 		{failed + `error getting handle for DataSource Type PersistentVolumeClaim by Name p: the source PVC and destination PVCs must have the same volume mode for cloning.  Source is Block, but new PVC requested Filesystem`, "provision/source-not-ready"},
+		{failed + `rpc error: code = Internal desc = Privilege check failed. The following read privilege is required: Auth access zones (ISI_PRIV_AUTH_ZONES)`, "provision/permission"},
+		{failed + `rpc error: code = Internal desc = failed to mount smb server: mount failed: exit status 32 Output: mount error(115): Operation now in progress`, "provision/backend-unreachable"},
+		{failed + `rpc error: code = Internal desc = failed to mount smb server: mount failed: exit status 32 Output: mount error(127): Key has expired`, "provision/permission"},
 		{failed + `rpc error: code = Internal desc = Could not create volume "pvc-1": could not create volume in EC2: operation error EC2: CreateVolume, api error InvalidSnapshot.NotFound: The snapshot 'snap-1' does not exist.`, "provision/source-not-ready"},
 		{failed + `rpc error: code = InvalidArgument desc = size 1073741824 is less than the size 2147483648 for the source snapshot`, "provision/source-not-ready"},
 

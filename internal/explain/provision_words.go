@@ -27,11 +27,14 @@ var provisionWords = []signature{
 		`name and namespace template from params|\bsecrets? (\S+ ){0,3}(is|are|was|were) (empty|missing|nil|not (found|set|provided|specified))|(empty|missing|nil) (\S+ )?secrets?\b|\bno secrets?\b|`+
 		`in secrets? (is |are |was )?(missing|empty|not found)|missing \S+ field \S+ in secrets?|(key|field|user|password|token)\S* .{0,40}not (found|set|present|provided) in (the )?secrets?`),
 	sig("provision/invalid-parameters", `capability is not reported|size .{0,80}(exceed|greater than|larger than|above|below|smaller than|less than|more than).{0,60}(limit|max|min)|code = OutOfRange\b`), // before limits of another kind
+	// A driver of shares mounts its server where the controller runs; mount.cifs and mount.ceph number what went wrong.
+	sig("provision/permission", mountRefused),
+	sig("provision/backend-unreachable", mountUnanswered+`|operation now in progress`),
 	sig("provision/permission", `operation not permitted`), // also of a command that sets a quota
 	sig("provision/quota", `quota|\bLimitExceeded\b|\b(service|tenancy|account|subscription|project|tenant)s? limits? (\S+ ){0,2}(exceed|reach)|\b(volume|disk|snapshot|account|capacity|access ?point|storage|resource)s?.?limit.{0,40}(exceed|reach)|(Volume|Disk|IOPS|AccessPoint|Capacity|resource_|Subscription)_?Limit_?Exceeded|`+
 		`(reached|exceed(s|ed|ing)?|over) (a |the |your |its |account |approved )*(\S+ ){0,3}(limit|maximum number)|maximum number of (volumes|disks|shares|file ?systems|exports|snapshots|luns).{0,60}(exceed|reach|allowed)|too many (volumes|disks|shares|luns)`),
 	sig("provision/permission", `code = (PermissionDenied|Unauthenticated)\b|\b40[13]\b|unauthori[sz]ed|not authori[sz]ed|AuthorizationFailed|AuthFailure|does not have (authorization|permission)|Access ?Denied|permission denied|`+
-		`operation not permitted|permission (error|to perform)|(required|missing|insufficient|no|lacks?) ('\S+' |\S+ )?permissions?\b|NoPermission|authenticat\w+ (failed|failure|error|required)|(failed|unable|could not|cannot) (to )?(authenticate|log ?in|authorize)|cannot complete login|`+
+		`operation not permitted|permission (error|to perform)|`+privilege+`|(required|missing|insufficient|no|lacks?) ('\S+' |\S+ )?permissions?\b|NoPermission|authenticat\w+ (failed|failure|error|required)|(failed|unable|could not|cannot) (to )?(authenticate|log ?in|authorize)|cannot complete login|`+
 		`(invalid|expired|wrong|incorrect|no valid|bad) (\S+ )?(credentials?|token|password|user ?name|api ?key|client secret)|ExpiredToken|InvalidClientTokenId|InvalidAccessKeyId|SignatureDoesNotMatch|NoCredentialProviders|InvalidIdentityToken|AADSTS\d+|invalid_grant|invalid_client|`+
 		`no EC2 IMDS role|get credentials|refresh cached credentials|AssumeRole|could not find default credentials|logon failure|rados: ret=-(1|13)\b|Policy doesn't allow`),
 	sig("provision/access-mode", `(access ?modes?|MULTI_NODE_\w+|SINGLE_NODE_\w+|ReadWriteMany|ReadOnlyMany|ReadWriteOncePod|\bRWX|\bROX|\bRWOP)\b.{0,120}(not (supported|valid|allowed|possible|available)|n't supported|unsupported|invalid|cannot|only|does ?n.t|must|requires)|`+

@@ -103,7 +103,7 @@ staging reported success without doing it. What the pod gets is an empty folder,
 To be sure: findmnt at the staging path shows nothing.
 
 If the pod wrote into the empty folder, save those files before anything else: they are on the node's own disk and will be hidden or removed.`,
-	Match: mountCause("publish/not-staged", "Volume VOLUME is to be published on node NODE and is not staged there", fixNotStaged),
+	Match: notStaged,
 }, {
 	ID:    "publish/mount-not-propagated",
 	Title: "The volume is mounted in the driver's container only",
@@ -409,6 +409,16 @@ func (v *View) userOnNode(namespace, claim string) *corev1.Pod {
 	return nil
 }
 
+// notStaged: but a staging folder that only the driver's pod does not see is another fault, and its pod may be unread.
+func notStaged(v *View) (Finding, Truth) {
+	if b, _ := v.blamed(); b != nil && b.Cause == "publish/not-staged" && !b.Proven {
+		if _, hidden := kubeletRootMismatch(v); hidden == Unknown {
+			return Finding{}, Unknown
+		}
+	}
+	return mountCause("publish/not-staged", "Volume VOLUME is to be published on node NODE and is not staged there", fixNotStaged)(v)
+}
+
 func fixNotStaged(v *View, b *blame) []Step {
 	steps := []Step{onNode(v.Node, "see what is mounted for the volume", "findmnt", "-o", "TARGET,SOURCE,MAJ:MIN,FSTYPE")}
 	if v.mounted() {
@@ -451,7 +461,10 @@ func fixStalePublish(v *View, _ *blame) []Step {
 		hazard(DangerDisruptive, "the server or the driver's mount process is back, and the pod has an owner", "Delete the pod: only a new pod gets a new mount, a restart of the container does not.")}
 }
 
-func fixFilePermission(v *View, _ *blame) []Step {
+func fixFilePermission(v *View, b *blame) []Step {
+	if b.Trouble != nil && pulled.in(b.Trouble.Text) {
+		return []Step{say("Give the driver the pull secret or the role that the registry of the volume's image wants, or correct the image's name. The kubelet tries again by itself within 2 minutes."), v.pluginLogs()}
+	}
 	return []Step{v.look("See the user and groups of the pod", "-n", v.Pod.Namespace, "get", "pod", v.Pod.Name, "-o", "jsonpath={.spec.securityContext}{.spec.containers[*].securityContext}"),
 		say("Set the pod's fsGroup (where the driver supports it) or run it as the owner of the files; for a share, correct the owner, mode or root_squash on the server. For secrets from an outside store, give the pod's service account the right to read them.")}
 }

@@ -85,6 +85,8 @@ var noFolder = regexp.MustCompile(`hostPath type check failed: (\S+?)/?(?:plugin
 var (
 	notThere   = regexp.MustCompile(`(?i)no such file or directory|read-only file system|does not exist`)
 	podsFolder = regexp.MustCompile(`(/[^\s":]*)/pods/[0-9a-f-]{36}/volumes/kubernetes\.io~csi/`)
+	// Kubernetes 1.24 moved it from .../csi/pv/VOLUME to .../csi/DRIVER/HASH.
+	stagedAt = regexp.MustCompile(`(/[^\s":]*)/plugins/kubernetes\.io/csi/[^\s":]*/globalmount`)
 )
 
 func kubeletRootMismatch(v *View) (Finding, Truth) {
@@ -96,13 +98,15 @@ func kubeletRootMismatch(v *View) (Finding, Truth) {
 		f.Status, f.Confidence = v.unwell(nil), Certain
 		return f, truth(b.Cause == "register/kubelet-root-mismatch")
 	}
-	told, t := "", v.mountTrouble()
+	told, folder, t := "", "", v.mountTrouble()
 	if !v.at(HopRegister) { // registered all the same: the path that the kubelet gave is not there for the plugin
 		if t == nil || !notThere.MatchString(t.Text) {
 			return Finding{}, No
 		}
 		if m := podsFolder.FindStringSubmatch(t.Text); m != nil {
-			told = m[1]
+			told, folder = m[1], m[0]
+		} else if m := stagedAt.FindStringSubmatch(t.Text); m != nil {
+			told, folder = m[1], m[0]
 		}
 		if told == "" {
 			return Finding{}, No
@@ -141,7 +145,16 @@ func kubeletRootMismatch(v *View) (Finding, Truth) {
 	}
 	if told != "" {
 		if told == theirs {
-			return Finding{}, No
+			shares := outside(pod, theirs, folder)
+			if shares == "" {
+				return Finding{}, No
+			}
+			f := v.pluginFinding(v.Node, fmt.Sprintf("The kubelet of node %s keeps the volume at %s, and the pod of driver %s is given only %s of the kubelet's folder there.", v.Node, folder, v.Driver, shares),
+				t.Evidence, fact(ref(pod), "volumeMounts below the kubelet's root", shares, time.Time{}))
+			f.Confidence, f.Status = Likely, v.settled(t)
+			f.Fix = []Step{v.look("See the folders that the driver's pod is given", "-n", pod.Namespace, "get", "pod", pod.Name, "-o", "yaml"),
+				say(fmt.Sprintf("Install a version of the driver that fits the kubelet's version, or give its container the whole of %s/plugins/kubernetes.io/csi (and %s/pods) with mountPropagation Bidirectional.", theirs, theirs))}
+			return f, Yes
 		}
 		f, yes := finding(told, Likely, t.Evidence)
 		f.Status = v.settled(t)
@@ -176,6 +189,30 @@ func kubeletRootMismatch(v *View) (Finding, Truth) {
 		return Finding{}, Unknown
 	}
 	return Finding{}, No
+}
+
+// outside: the folder is not among what the driver's container is given of the kubelet's root at the same path, where it is given
+// anything to mount in; it is that then. Empty: it sees the folder, or has another way to it.
+func outside(pod *corev1.Pod, root, folder string) string {
+	for _, c := range pod.Spec.Containers {
+		var shares []string
+		mounts, sees := false, false
+		for _, m := range c.VolumeMounts {
+			at := path.Clean(m.MountPath)
+			sees = sees || strings.HasPrefix(folder+"/", strings.TrimSuffix(at, "/")+"/")
+			if strings.HasPrefix(at+"/", root+"/") {
+				shares = append(shares, at)
+				mounts = mounts || m.MountPropagation != nil && *m.MountPropagation == corev1.MountPropagationBidirectional
+			}
+		}
+		if mounts && !sees {
+			return strings.Join(shares, " and ")
+		}
+		if mounts {
+			return ""
+		}
+	}
+	return ""
 }
 
 // lastWarning is the newest warning about a pod, nil when there is none of late.

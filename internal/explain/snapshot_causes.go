@@ -327,19 +327,29 @@ func snapshotInProgress(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	c := *v.cut
-	switch t, _ := v.cutTrouble(c); {
+	t, _ := v.cutTrouble(c)
+	switch {
 	case v.hop(HopSnapshot).Status == StatusUnknown:
 		return Finding{}, Unknown
-	case t != nil || v.hop(HopSnapshot).Status != StatusWaiting:
+	case t != nil && !v.cutSlow(t) || v.hop(HopSnapshot).Status != StatusWaiting:
 		return Finding{}, No
 	}
 	f := v.asBlock(Finding{Confidence: Likely, Why: fmt.Sprintf("Snapshot %s/%s was asked for %s ago and is being made; up to %s is normal.", c.Namespace, c.Name, ago(v.age(c.CreationTimestamp.Time)), ago(normalSnapshot)),
 		Evidence: []Evidence{fact(ref(c.VolumeSnapshot), "status.readyToUse", "false", c.CreationTimestamp.Time)},
 		Fix:      []Step{v.look("Look again in a few minutes", "get", "volumesnapshot", c.Name, "-n", c.Namespace)}})
+	if t != nil {
+		f.Why = fmt.Sprintf("Snapshot %s/%s was asked for %s ago; the first call ended before it was done, and is repeated: %s", c.Namespace, c.Name, ago(v.age(c.CreationTimestamp.Time)), driverSays(t))
+		f.Evidence = append(f.Evidence, t.Evidence)
+	}
 	if c.DeletionTimestamp != nil {
 		f.Why = fmt.Sprintf("Snapshot %s/%s is being deleted.", c.Namespace, c.Name)
 	}
 	return f, Yes
+}
+
+// cutSlow: nothing is said but that a call ran out of time or that one still runs, and that may be all.
+func (v *View) cutSlow(t *trouble) bool {
+	return v.settled(t) == StatusWaiting && onlySlow(t) && slow.MatchString(t.Text)
 }
 
 func snapshotDriverError(v *View) (Finding, Truth) {
@@ -349,7 +359,7 @@ func snapshotDriverError(v *View) (Finding, Truth) {
 	}
 	t, all := v.cutTrouble(c)
 	switch {
-	case t != nil && (v.told(snapshotWords, t.Text) != "" || v.at(HopProvision) && v.settled(t) != StatusStuck):
+	case t != nil && (v.told(snapshotWords, t.Text) != "" || v.cutSlow(t) || v.at(HopProvision) && v.settled(t) != StatusStuck):
 		return Finding{}, No
 	case t != nil:
 		f := Finding{Why: fmt.Sprintf("The driver fails with snapshot %s/%s: %s", c.Namespace, c.Name, driverSays(t)), Evidence: []Evidence{t.Evidence}}

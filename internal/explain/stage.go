@@ -201,7 +201,7 @@ Restarting the driver's pod ends the call, not what it waited for; and it must n
 	Doc: `NodeStageVolume is at work: a first format, a check, a login. That is normal for minutes.
 
 Do not restart the driver now: a format or repair would be broken off.`,
-	Match: mountCause("stage/in-progress", "", func(v *View, _ *blame) []Step { return []Step{say("Wait: the kubelet goes on by itself.")} }),
+	Match: mountCause("stage/in-progress", "", fixWait),
 }, {
 	ID:    "stage/timeout",
 	Title: "The driver's call on the node does not end in time",

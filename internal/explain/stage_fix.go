@@ -153,6 +153,8 @@ func fixHost(v *View, _ *blame) []Step {
 		say("Install or start what the words above name on node " + v.Node + " (on immutable systems as an extension of the image), or keep pods with such volumes on nodes that have it. The kubelet tries again by itself.")}
 }
 
+func fixWait(*View, *blame) []Step { return []Step{say("Wait: the kubelet goes on by itself.")} }
+
 func fixPermission(v *View, _ *blame) []Step {
 	steps := []Step{}
 	if v.PV != nil {

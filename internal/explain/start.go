@@ -281,7 +281,7 @@ func startInProgress(v *View) (Finding, Truth) {
 	}
 	b, known := v.blamed()
 	if b != nil {
-		return Finding{}, No
+		return mountCause("start/in-progress", "", fixWait)(v)
 	}
 	h := v.hop(v.block)
 	f := Finding{Rest: true, Status: StatusWaiting, Until: h.Until, Confidence: Likely, Evidence: []Evidence{fact(ref(v.Pod), "status.phase", string(v.Pod.Status.Phase), v.scheduledAt())},

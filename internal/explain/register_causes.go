@@ -158,9 +158,11 @@ func (v *View) ofFailing(f Finding, pod *corev1.Pod) Finding {
 	return f
 }
 
-// allRun: every container of the pod runs, ready or not, and none crashes.
+// allRun: every container of the pod runs, ready or not, and none crashes but the registrar, which does when the driver fails it.
 func allRun(p *corev1.Pod, taken time.Time) bool {
-	return !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running == nil || crashes(s, taken) })
+	return !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Running == nil || s.Name != registrar(p) && crashes(s, taken)
+	})
 }
 
 // nodeInfoWords: the kubelet asked NodeGetInfo and got an error (pkg/volume/csi RegisterPlugin, nodeinfomanager).

@@ -55,7 +55,7 @@ func newDiagnose(o *options, k kind) *cobra.Command {
 // source is where facts come from: the input of --from, or the cluster.
 func (o *options) source() (collect.Source, error) {
 	if len(o.from) == 0 {
-		live, err := collect.NewLive(o.kube, collect.LiveOptions{UserAgent: "csidoctor/" + version, Redact: bundle.Redact, Logs: o.logs})
+		live, err := collect.NewLive(o.kube, collect.LiveOptions{UserAgent: "csidoctor/" + version, Redact: bundle.RedactOwn, Logs: o.logs})
 		return masked{live}, err
 	}
 	full, report, err := bundle.Read(o.from[0], o.In, o.from[1:]...)

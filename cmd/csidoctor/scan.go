@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -52,7 +54,7 @@ What only waits is shown where nothing is worse, and with -o wide. With --from a
 }
 
 func (o *options) scan(ctx context.Context, all bool) error {
-	debug.SetGCPercent(50) // the objects of a large cluster stay: as much again in garbage would not fit beside them
+	spareMemory()
 	opts, err := o.explainOptions()
 	if err != nil {
 		return err
@@ -78,6 +80,26 @@ func (o *options) scan(ctx context.Context, all bool) error {
 		return err
 	}
 	return o.status(l.Verdict)
+}
+
+// Until the heap is that large its garbage is let be; from there on it may be half of what is in use. The objects of a large cluster stay, and as
+// much again in garbage would not fit beside them.
+const (
+	roomy          = 300 << 20
+	garbagePercent = 50
+)
+
+// spareMemory sets that after each collection of garbage anew.
+func spareMemory() {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	var set func(*[16]byte)
+	set = func(canary *[16]byte) { // which is garbage itself
+		metrics.Read(live)
+		used := max(live[0].Value.Uint64(), 16<<20)
+		debug.SetGCPercent(max(garbagePercent, int(100*(roomy-float64(used))/float64(used))))
+		runtime.SetFinalizer(canary, set)
+	}
+	set(new([16]byte))
 }
 
 // list reads what a scan wants, and gives what it says.

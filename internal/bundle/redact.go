@@ -44,7 +44,12 @@ func Redact(o snapshot.Object) snapshot.Object {
 	return c
 }
 
-// redact is Redact in place, for an object that nobody else holds.
+// RedactOwn is Redact in place, for an object that nobody else holds.
+func RedactOwn(o snapshot.Object) snapshot.Object {
+	redact(o)
+	return o
+}
+
 func redact(o snapshot.Object) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		redactUnstructured(u)

@@ -33,7 +33,7 @@ import (
 // LiveOptions are what a cluster is asked with.
 type LiveOptions struct {
 	UserAgent string // csidoctor/VERSION
-	// Redact sees every object before anything else does, from several goroutines; nil: as it is.
+	// Redact sees every object before anything else does, from several goroutines, and may change it; nil: as it is.
 	Redact func(snapshot.Object) snapshot.Object
 	// Logs: the logs of pods that an answer asks for are read; without it they are gaps.
 	Logs bool

@@ -50,30 +50,46 @@ func (l *Live) read(ctx context.Context, q snapshot.Query, v string) ([]snapshot
 
 	// Of a list no more than one page is held as it came: what is kept of its objects is taken out before the next is asked for.
 	var out []snapshot.Object
-	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		list, err := again(ctx, func() (runtime.Object, error) {
-			if typed {
-				return request(client, gvr, q).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Get()
-			}
-			return l.custom.Resource(gvr).Namespace(q.Namespace).List(ctx, o)
-		})
-		if err != nil {
-			return nil, err
+	keep := func(o runtime.Object) error {
+		d, err := decoded(k, o)
+		if err == nil {
+			out = append(out, l.kept(d))
 		}
+		return err
+	}
+	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		if o.Continue == "" { // the first page, or all at once because the pages expired
 			out = nil
 		}
-		err = meta.EachListItem(list, func(o runtime.Object) error {
-			d, err := decoded(k, o)
-			if err == nil {
-				out = append(out, l.kept(d))
+		if !typed {
+			list, err := again(ctx, func() (*unstructured.UnstructuredList, error) {
+				return l.custom.Resource(gvr).Namespace(q.Namespace).List(ctx, o)
+			})
+			if err != nil {
+				return nil, err
 			}
-			return err
+			return emptied(list, keep)
+		}
+		answer, err := again(ctx, func() (rest.Result, error) {
+			r := request(client, gvr, q).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
+			return r, r.Error() // Raw alone does not read what the server says of a refusal
 		})
 		if err != nil {
 			return nil, err
 		}
-		return list, meta.SetList(list, nil)
+		body, err := answer.Raw()
+		if err != nil {
+			return nil, err
+		}
+		if isProtobuf(body) {
+			list, err := decodePage(body, k, keep)
+			return &list, err
+		}
+		list, err := answer.Get()
+		if err != nil {
+			return nil, err
+		}
+		return emptied(list, keep)
 	})
 	pages.PageSize = pageSize
 	// What a selector narrows is answered from the API server's cache (resourceVersion=0): it is milliseconds old and costs no
@@ -85,6 +101,14 @@ func (l *Live) read(ctx context.Context, q snapshot.Query, v string) ([]snapshot
 	}
 	_, _, err := pages.List(ctx, o)
 	return out, err
+}
+
+// emptied is what is left of a list when each of its objects was taken.
+func emptied(list runtime.Object, take func(runtime.Object) error) (runtime.Object, error) {
+	if err := meta.EachListItem(list, take); err != nil {
+		return nil, err
+	}
+	return list, meta.SetList(list, nil)
 }
 
 // kept is what is kept of an object: no more than answers are made from, and no secret.

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,4 +42,23 @@ func TestDecodePage(t *testing.T) {
 			t.Errorf("%d bytes of %d are a page: %v", n, body.Len(), list)
 		}
 	}
+}
+
+// Whatever stands in a page, taking it apart ends, and gives no object that still has its managedFields.
+func FuzzDecodePage(f *testing.F) {
+	var body bytes.Buffer
+	list := &corev1.PodList{Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}}}}}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := protobuf.NewSerializer(nil, nil).Encode(list, &body); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(body.Bytes()[len(protobufMagic):])
+	f.Fuzz(func(t *testing.T, envelope []byte) {
+		_, _ = decodePage(slices.Concat(protobufMagic, envelope), snapshot.ResourceOf("pods"), func(o runtime.Object) error {
+			if p := o.(*corev1.Pod); p.ManagedFields != nil {
+				t.Error(p.ManagedFields)
+			}
+			return nil
+		})
+	})
 }

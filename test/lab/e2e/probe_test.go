@@ -5,13 +5,10 @@
 package e2e
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -224,23 +221,7 @@ func background(t *testing.T, c *cluster.Cluster, args ...string) (stop func()) 
 
 func nodeReport(t *testing.T, bundle string) map[string]json.RawMessage {
 	t.Helper()
-	f, err := os.Open(bundle)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	zip, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for tape := tar.NewReader(zip); ; {
-		if _, err := tape.Next(); err != nil {
-			t.Fatalf("no report of the node is in the bundle: %v", err)
-		}
-		b, err := io.ReadAll(tape)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, b := range bundled(t, bundle) {
 		var list struct{ Items []map[string]json.RawMessage }
 		var one map[string]json.RawMessage
 		json.Unmarshal(b, &list) // files of other forms are none
@@ -251,4 +232,6 @@ func nodeReport(t *testing.T, bundle string) map[string]json.RawMessage {
 			}
 		}
 	}
+	t.Fatal("no report of the node is in the bundle")
+	return nil
 }

@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -213,24 +215,46 @@ func askWithLess(t *testing.T, c *cluster.Cluster) {
 // collection is the first file of a bundle: what was read.
 func collection(t *testing.T, bundle string) string {
 	t.Helper()
-	f, err := os.Open(bundle)
-	if err != nil {
-		t.Fatal(err)
+	for name, text := range bundled(t, bundle) {
+		if filepath.Base(name) != "collection.json" {
+			t.Fatalf("%s: want collection.json", name)
+		}
+		return string(text)
 	}
-	defer f.Close()
-	zip, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
+	t.Fatalf("%s is empty", bundle)
+	return ""
+}
+
+// bundled are the files of a bundle.
+func bundled(t *testing.T, bundle string) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		t.Helper()
+		f, err := os.Open(bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		zip, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for tape := tar.NewReader(zip); ; {
+			head, err := tape.Next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			var text []byte
+			if err == nil {
+				text, err = io.ReadAll(tape)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(head.Name, text) {
+				return
+			}
+		}
 	}
-	tape := tar.NewReader(zip)
-	if head, err := tape.Next(); err != nil || filepath.Base(head.Name) != "collection.json" {
-		t.Fatalf("%v, %v: want collection.json", head, err)
-	}
-	text, err := io.ReadAll(tape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 type gap struct{ Input, Reason, Detail, Remedy string }

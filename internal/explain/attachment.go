@@ -18,9 +18,12 @@ func attachmentName(handle, driver, node string) string {
 	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+driver+node)))
 }
 
+// csiStaging is the folder below the kubelet's root that has one for each driver, and in that one for each staged volume.
+const csiStaging = "/plugins/kubernetes.io/csi/"
+
 // stagingFolder is where a kubelet keeps a volume's staging mount and its vol_data.json, below its root (makeDeviceMountPath).
 func stagingFolder(driver, handle string) string {
-	return fmt.Sprintf("/plugins/kubernetes.io/csi/%s/%x", driver, sha256.Sum256([]byte(handle)))
+	return fmt.Sprintf("%s%s/%x", csiStaging, driver, sha256.Sum256([]byte(handle)))
 }
 
 // uniqueName is the volume's name in a node's volumesInUse and volumesAttached.

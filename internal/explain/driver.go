@@ -351,23 +351,14 @@ var pluginFolders = map[string]string{
 	"io.openebs.csi-mayastor": "io.openebs.mayastor",
 }
 
-// serves tells whether the pod's registrar gives the kubelet the socket at which the node's report found the driver.
-func (v *View) serves(p *corev1.Pod, node string) bool {
-	r := v.reportAtHand(node)
-	if r == nil {
-		return false
-	}
-	for _, d := range r.Drivers {
-		if d.Name != v.Driver || d.Registration == nil {
-			continue
-		}
-		for i := range p.Spec.Containers {
-			if socket := argument(&p.Spec.Containers[i], "kubelet-registration-path"); socket != "" && socket == d.Registration.Endpoint {
-				return true
-			}
+// endpoint is the socket at which the node's report found the driver, as its registrar gives it to the kubelet; empty: there is none.
+func (v *View) endpoint(node string) string {
+	if r := v.reportAtHand(node); r != nil {
+		if d := socketOf(r, v.Driver); d != nil && d.Registration != nil {
+			return d.Registration.Endpoint
 		}
 	}
-	return false
+	return ""
 }
 
 // names tells whether the driver's name stands in the text as a word of its own.
@@ -492,9 +483,10 @@ func (v *View) lookedUpPlugins(node string) ([]*corev1.Pod, Truth) {
 	for _, d := range sets {
 		owner[string(d.UID)] = true
 	}
+	endpoint := v.endpoint(node)
 	var out []*corev1.Pod
 	for _, p := range pods {
-		mine := namesDriver(&p.Spec, v.Driver) && registers(&p.Spec) || v.serves(p, node)
+		mine := namesDriver(&p.Spec, v.Driver) && registers(&p.Spec) || endpoint != "" && slices.Contains(registrations(&p.Spec), endpoint)
 		for _, o := range p.OwnerReferences {
 			mine = mine || o.Kind == "DaemonSet" && owner[string(o.UID)]
 		}

@@ -430,7 +430,13 @@ func (v *View) soon(b *blame, until time.Time, why string) {
 // ambiguous: the words have several reasons that the node's report tells apart.
 func (b *blame) ambiguous() bool {
 	text := b.Trouble.Text
-	return b.Cause == "stage/device-missing" && strings.Contains(strings.ToLower(text), "multipath") || b.Trouble.Source != "kubelet" && (b.Cause == "stage/device-unreadable" || b.Cause == "start/mount-broken") || deadStaging.in(telling(text)) || b.Cause == "publish/stale-publish-mount" && deadTarget.in(text) || badSuperblock.in(text) && !ioError.in(text) || fabricsLogin.in(text) && b.Confidence != Certain
+	switch {
+	case b.Cause == "stage/device-missing" && strings.Contains(strings.ToLower(text), "multipath"),
+		b.Cause == "publish/stale-publish-mount" && deadTarget.in(text),
+		(b.Cause == "stage/device-unreadable" || b.Cause == "start/mount-broken") && b.Trouble.Source != "kubelet":
+		return true
+	}
+	return deadStaging.in(telling(text)) || badSuperblock.in(text) && !ioError.in(text) || fabricsLogin.in(text) && b.Confidence != Certain
 }
 
 // vague are causes whose words have several reasons that the node's report tells apart.

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -80,6 +79,9 @@ var (
 	walking    = regexp.MustCompile(`^(chown|chgrp|chmod|chcon|restorecon|setfiles|setfacl)$`)
 )
 
+// inKernel: the task waits in the kernel, and no signal ends it (state D of proc(5)).
+func inKernel(t *nodereport.Task) bool { return strings.HasPrefix(t.State, "D") }
+
 // proveTask: a call for this volume is still running on the node.
 func proveTask(v *View, n *nodeFacts, t *trouble) *blame {
 	if !v.failing() {
@@ -87,12 +89,15 @@ func proveTask(v *View, n *nodeFacts, t *trouble) *blame {
 	}
 	d := n.subject(t)
 	// A mount program waits for its helper: the one that waits in the kernel tells why.
-	tasks := slices.Clone(n.Tasks)
-	slices.SortStableFunc(tasks, func(a, b nodereport.Task) int {
-		return cmp.Compare(min(1, strings.Count(b.State, "D")), min(1, strings.Count(a.State, "D")))
-	})
-	for i := range tasks {
-		task := &tasks[i]
+	var tasks, others []*nodereport.Task
+	for i := range n.Tasks {
+		if task := &n.Tasks[i]; inKernel(task) {
+			tasks = append(tasks, task)
+		} else {
+			others = append(others, task)
+		}
+	}
+	for _, task := range append(tasks, others...) {
 		logsIn := t == nil && v.hop(v.block).Status == StatusWaiting && v.logsIn(n, task)
 		if !logsIn && !v.taskIs(n, task, d) {
 			continue
@@ -103,6 +108,7 @@ func proveTask(v *View, n *nodeFacts, t *trouble) *blame {
 			b.Confidence = Likely
 		}
 		what := strings.TrimSpace(task.Comm + " " + task.Args)
+		unreadable := n.brokenIn(task.Args, d)
 		switch {
 		case walking.MatchString(task.Comm):
 			b.Cause, b.Status = "start/ownership-slow", StatusWaiting
@@ -113,11 +119,10 @@ func proveTask(v *View, n *nodeFacts, t *trouble) *blame {
 			if d != nil && d.Kind != "" && !strings.Contains(task.Comm, "nfs") && !strings.Contains(task.Comm, "cifs") && n.broken(d) != "" {
 				b.Cause = "stage/device-unreadable"
 			}
-		case strings.HasPrefix(task.State, "D") && n.brokenIn(task.Args, d) != nil:
-			of := n.brokenIn(task.Args, d)
+		case inKernel(task) && unreadable != nil:
 			b.Cause = "stage/device-unreadable"
-			b.Why = fmt.Sprintf("On node %s %q (pid %d) has been waiting in the kernel for %s, since the device %s of volume %s cannot be read: %s.", n.node, what, task.PID, ago(age), describe(of), v.volumeName(), n.broken(of))
-			b.Evidence = append(b.Evidence, n.seenDevice(of))
+			b.Why = fmt.Sprintf("On node %s %q (pid %d) has been waiting in the kernel for %s, since the device %s of volume %s cannot be read: %s.", n.node, what, task.PID, ago(age), describe(unreadable), v.volumeName(), n.broken(unreadable))
+			b.Evidence = append(b.Evidence, n.seenDevice(unreadable))
 		case (formatting.MatchString(task.Comm) || checking.MatchString(task.Comm) || mounting.MatchString(task.Comm)) && age < normalMount:
 			b.Cause, b.Status = "stage/in-progress", StatusWaiting
 			until := n.CollectedAt.Add(normalMount - age)
@@ -277,7 +282,10 @@ func proveHost(v *View, n *nodeFacts, t *trouble) *blame {
 		return nil
 	}
 	cause := v.mountTells(t.Text)
-	if strings.Contains(strings.ToLower(t.Text), "multipath") && slices.Contains([]string{"missing", "inactive", "failed"}, n.Host.Services["multipathd"]) {
+	stopped := func(unit string) bool {
+		return slices.Contains([]string{"missing", "inactive", "failed"}, n.Host.Services[unit])
+	}
+	if strings.Contains(strings.ToLower(t.Text), "multipath") && stopped("multipathd") {
 		if one, two := n.twins(); one != nil {
 			return &blame{Cause: "stage/host-requirement", Confidence: Certain, Evidence: []Evidence{n.seen("host.services.multipathd", n.Host.Services["multipathd"]), n.seenDevice(one), n.seenDevice(two)},
 				Why: fmt.Sprintf("On node %s the paths %s and %s of one disk are there and nothing makes a multipath device of them%s: %s", n.node, describe(one), describe(two), n.service("multipathd"), plainWords(t.Text))}
@@ -288,7 +296,7 @@ func proveHost(v *View, n *nodeFacts, t *trouble) *blame {
 	}
 	for _, need := range hostNeeds {
 		state := n.Host.Services[need.unit]
-		if !need.words.MatchString(t.Text) || state != "missing" && state != "inactive" && state != "failed" || cause != "stage/host-requirement" && need.unit != "iscsid" {
+		if !need.words.MatchString(t.Text) || !stopped(need.unit) || cause != "stage/host-requirement" && need.unit != "iscsid" {
 			continue
 		}
 		return &blame{Cause: "stage/host-requirement", Confidence: Certain, Evidence: []Evidence{n.seen("host.services."+need.unit, state)},

@@ -158,8 +158,7 @@ func proveHolder(v *View, n *nodeFacts, t *trouble) *blame {
 			return b
 		}
 	}
-	refused := v.kernelOn(n, d, refusedBy)
-	if refused != nil {
+	if refused := v.kernelOn(n, d, refusedBy); refused != nil {
 		b.Evidence = append(b.Evidence, n.seenLine(refused))
 		for _, peer := range v.peers(n, d) {
 			for i := range peer.Devices {
@@ -245,16 +244,44 @@ func (v *View) unlooked(text string) bool {
 
 // mountedFor are the mounts of the view's volume in the node's own table, those for pods first.
 func (n *nodeFacts) mountedFor(v *View) mountinfo.Table {
+	pods, staging := v.paths()
 	var published, staged mountinfo.Table
 	for _, m := range n.table {
 		switch {
-		case strings.Contains(m.Mountpoint, "/volumes/kubernetes.io~csi/"+v.volumeName()+"/"):
+		case strings.Contains(m.Mountpoint, pods):
 			published = append(published, m)
-		case strings.Contains(m.Mountpoint, stagingFolder(v.Driver, v.Handle)):
+		case strings.Contains(m.Mountpoint, staging):
 			staged = append(staged, m)
 		}
 	}
 	return append(published, staged...)
+}
+
+// csiVolumes is the folder in a pod's that has one for each volume, by the name of its PersistentVolume.
+const csiVolumes = "/volumes/kubernetes.io~csi/"
+
+// paths are what a path of the volume for a pod has in it, and one of its staging.
+func (v *View) paths() (pods, staging string) {
+	return csiVolumes + v.volumeName() + "/", stagingFolder(v.Driver, v.Handle)
+}
+
+// mountedIn tells what mountedFor finds without looking into the report: one index serves all volumes.
+func (v *View) mountedIn(r *snapshot.NodeReport) bool {
+	reports := grouped(v.world, inReports, "mounted volume", func(r *snapshot.NodeReport) (keys []string) {
+		table, _ := mountinfo.Parse(r.Report.Mountinfo)
+		for _, m := range table {
+			if _, rest, ok := strings.Cut(m.Mountpoint, csiVolumes); ok {
+				pv, _, _ := strings.Cut(rest, "/")
+				keys = append(keys, csiVolumes+pv+"/")
+			}
+			if _, rest, ok := strings.Cut(m.Mountpoint, csiStaging); ok {
+				keys = append(keys, csiStaging+strings.Join(strings.SplitN(rest+"/", "/", 3)[:2], "/"))
+			}
+		}
+		return keys
+	})
+	pods, staging := v.paths()
+	return slices.Contains(reports[pods], r) || slices.Contains(reports[staging], r)
 }
 
 func prefixed(prefix string, words []string) []string {

@@ -116,7 +116,7 @@ func (v *View) putRight(t *trouble) bool {
 	if v.taken.Sub(t.At) >= kubeletBackoff {
 		return false
 	}
-	if v.Driver == secretsStore && v.Inline != nil && told(mountWords, t.Text) == "publish/object-missing" {
+	if v.Driver == secretsStore && v.Inline != nil && v.told(mountWords, t.Text) == "publish/object-missing" {
 		class, known := v.secretProviderClass(v.Inline.VolumeAttributes["secretProviderClass"])
 		return known == Yes && class.GetCreationTimestamp().After(t.At)
 	}

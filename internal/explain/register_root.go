@@ -18,8 +18,8 @@ import (
 // rootOf is the kubelet's root folder that a node plugin was configured for, by its registrar's argument or the folder that it
 // registers in; empty: it does not show.
 func rootOf(spec *corev1.PodSpec) string {
-	for i := range spec.Containers {
-		if root, _, found := strings.Cut(argument(&spec.Containers[i], "kubelet-registration-path"), "/plugins/"); found {
+	for _, socket := range registrations(spec) {
+		if root, _, found := strings.Cut(socket, "/plugins/"); found {
 			return path.Clean(root)
 		}
 	}
@@ -32,6 +32,16 @@ func rootOf(spec *corev1.PodSpec) string {
 		}
 	}
 	return ""
+}
+
+// registrations are the sockets that the registrars of a pod give to the kubelet.
+func registrations(spec *corev1.PodSpec) (sockets []string) {
+	for i := range spec.Containers {
+		if socket := argument(&spec.Containers[i], "kubelet-registration-path"); socket != "" {
+			sockets = append(sockets, socket)
+		}
+	}
+	return sockets
 }
 
 // distributionRoot is where a distribution is known to keep the kubelet's root when it is not the default. Sources: k0s's

@@ -299,6 +299,10 @@ func wrongMount(v *View, n *nodeFacts) *blame {
 	m, ok := n.published()
 	staged := n.staged()
 	block := v.PV != nil && modeOf(v.PV.Spec.VolumeMode) == corev1.PersistentVolumeBlock || v.PV == nil && v.Claim != nil && modeOf(v.Claim.Spec.VolumeMode) == corev1.PersistentVolumeBlock
+	var linked, shared *nodereport.Volume
+	if block && ok {
+		linked, shared = n.otherLinks(v, n.device(m)), n.otherBlockOn(m)
+	}
 	b := &blame{Cause: "publish/wrong-mount"}
 	switch {
 	case block && n.publish.Type == "file" && m.FSType != "devtmpfs":
@@ -307,16 +311,15 @@ func wrongMount(v *View, n *nodeFacts) *blame {
 		if ok {
 			b.Evidence = append(b.Evidence, n.seenMount(m))
 		}
-	case block && ok && n.otherLinks(v, n.device(m)) != nil:
-		o := n.otherLinks(v, n.device(m))
-		b.Why = fmt.Sprintf("On node %s pod %s was given the device %s for volume %s, and that is the device of volume %s.", n.node, v.say("POD"), describe(n.device(m)), v.volumeName(), otherName(o))
+	case block && ok && linked != nil:
+		b.Why = fmt.Sprintf("On node %s pod %s was given the device %s for volume %s, and that is the device of volume %s.", n.node, v.say("POD"), describe(n.device(m)), v.volumeName(), otherName(linked))
 		b.Evidence = []Evidence{n.seenMount(m), n.seenDevice(n.device(m))}
 		if known := n.knownDevice(); known != nil {
 			b.Why = strings.TrimSuffix(b.Why, ".") + "; its own is " + describe(known) + "."
 			b.Evidence = append(b.Evidence, n.seenDevice(known))
 		}
-	case block && ok && v.otherBlockOn(n, m) != nil:
-		b.Why = fmt.Sprintf("On node %s pod %s was given the device node %s for volume %s, which volume %s is published from too: one of the two pods writes into the other's volume.", n.node, v.say("POD"), m.Root, v.volumeName(), otherName(v.otherBlockOn(n, m)))
+	case block && ok && shared != nil:
+		b.Why = fmt.Sprintf("On node %s pod %s was given the device node %s for volume %s, which volume %s is published from too: one of the two pods writes into the other's volume.", n.node, v.say("POD"), m.Root, v.volumeName(), otherName(shared))
 		b.Evidence, b.Confidence = []Evidence{n.seenMount(m)}, Likely
 	case block:
 		return nil
@@ -350,14 +353,17 @@ func (n *nodeFacts) otherLinks(v *View, d *nodereport.Device) *nodereport.Volume
 		}
 	}
 	m, _ := n.published()
-	return v.otherBlockOn(n, m)
+	return n.otherBlockOn(m)
 }
 
 // otherBlockOn is another volume of the report that is published from the same device node.
-func (v *View) otherBlockOn(n *nodeFacts, m mountinfo.Mount) *nodereport.Volume {
+func (n *nodeFacts) otherBlockOn(m mountinfo.Mount) *nodereport.Volume {
+	if m.FSType != "devtmpfs" {
+		return nil
+	}
 	for _, o := range n.others {
 		for _, p := range o.Publishes {
-			if at, ok := n.table.At(p.Path); ok && m.FSType == "devtmpfs" && at.FSType == m.FSType && at.Root == m.Root {
+			if at, ok := n.table.At(p.Path); ok && at.FSType == m.FSType && at.Root == m.Root {
 				return o
 			}
 		}
@@ -419,7 +425,7 @@ func containerMount(v *View, n *nodeFacts) *blame {
 	if !ok || v.Volume == nil {
 		return nil
 	}
-	for _, m := range n.table.Below(strings.Replace(strings.TrimSuffix(n.publish.Path, "/mount"), "/volumes/kubernetes.io~csi/", "/volume-subpaths/", 1)) {
+	for _, m := range n.table.Below(strings.Replace(strings.TrimSuffix(n.publish.Path, "/mount"), csiVolumes, "/volume-subpaths/", 1)) {
 		if m.Deleted() { // POD/volume-subpaths/VOLUME/CONTAINER/INDEX, what the container gets
 			return &blame{Cause: "start/subpath", Evidence: []Evidence{n.seenMount(host), n.seenMount(m)},
 				Why: fmt.Sprintf("The folder that container %s of pod %s mounts by subPath was deleted on the volume, and made anew since if it is there: the container has the old one.", path.Base(path.Dir(m.Mountpoint)), v.say("POD"))}

@@ -199,7 +199,7 @@ func unpublishPluginGone(v *View) (Finding, Truth) {
 func hungTask(r *nodereport.NodeReport, words ...string) *nodereport.Task {
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
-		if strings.HasPrefix(t.State, "D") && slices.ContainsFunc(words, func(w string) bool { return w != "" && strings.Contains(t.Args, w) || w != "" && t.PodUID == w }) {
+		if inKernel(t) && slices.ContainsFunc(words, func(w string) bool { return w != "" && strings.Contains(t.Args, w) || w != "" && t.PodUID == w }) {
 			return t
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csidoctor/csidoctor/internal/mountinfo"
 	"github.com/csidoctor/csidoctor/internal/nodereport"
@@ -71,13 +72,17 @@ func unstageHop(v *View) Hop {
 // leftOn is a node whose report is at hand and shows a volume mounted that one node at a time may have, where it is not attached
 // any more: the kubelet forgot it, or it was moved by force. Or its detach fails, and only another mount namespace has it still.
 func (v *View) leftOn() (found *nodeFacts, known Truth) {
-	peers := v.otherReports(v.Node)
+	reports, _ := v.reports()
 	if v.PV == nil || v.PV.Spec.CSI == nil || v.At != nil || slices.ContainsFunc(v.PV.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
 		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
 	}) {
 		return nil, No
 	}
-	for _, n := range peers {
+	for _, r := range reports {
+		if r.Name == v.Node || !v.mountedIn(r) && !v.detachFails(r.Name) {
+			continue
+		}
+		n := v.factsOf(&r.Report, r.Name)
 		m := n.mountedFor(v)
 		if n.Mountinfo == "" || len(m) > 0 && m[0].Anonymous() || len(m) == 0 && len(v.leaks(n.NodeReport, n.node)) == 0 {
 			continue
@@ -98,6 +103,21 @@ func (v *View) leftOn() (found *nodeFacts, known Truth) {
 		v.attachRequired()
 	}
 	return found, known
+}
+
+// detachFails: the detach from a node does, or may for all that is known. It leaves out the others of many nodes' reports before
+// any of them is looked into.
+func (v *View) detachFails(node string) bool {
+	if !v.facts.Covers(snapshot.Query{Resource: inAttachments.Resource}) {
+		return true
+	}
+	failing := grouped(v.world, inAttachments, "failing detach", func(at *storagev1.VolumeAttachment) []string {
+		if at.DeletionTimestamp == nil || at.Status.DetachError == nil {
+			return nil
+		}
+		return []string{at.Name}
+	})
+	return len(failing[attachmentName(v.Handle, v.Driver, node)]) > 0
 }
 
 // idle: the view is of a volume that is attached by its driver and that no pod uses.
@@ -363,8 +383,8 @@ type leak struct {
 
 // leaks finds where else the volume is mounted: by its staging path, by its device, or by its pods' paths.
 func (v *View) leaks(r *nodereport.NodeReport, node string) []leak {
-	folder := stagingFolder(v.Driver, v.Handle)
 	n := v.factsOf(r, node)
+	pods, staging := v.paths()
 	var out []leak
 	for _, ns := range r.Namespaces {
 		table, _ := mountinfo.Parse(ns.Mountinfo)
@@ -373,7 +393,7 @@ func (v *View) leaks(r *nodereport.NodeReport, node string) []leak {
 			if n.follows(m) {
 				continue
 			}
-			if strings.Contains(m.Mountpoint, folder) || strings.Contains(m.Mountpoint, "/volumes/kubernetes.io~csi/"+v.volumeName()+"/") || d != nil && n.inStack(d) {
+			if strings.Contains(m.Mountpoint, staging) || strings.Contains(m.Mountpoint, pods) || d != nil && n.inStack(d) {
 				out = append(out, leak{ns, m})
 				break
 			}
@@ -394,12 +414,16 @@ func (v *View) living(f Finding, node string) Finding {
 		f.Evidence = append(f.Evidence, n.seen("kubelet.running", "false"))
 		f.Fix = append([]Step{onNode(node, "see why the kubelet does not run", "systemctl", "status", "kubelet"), say("Start the kubelet: it then finishes by itself what it was asked to.")}, f.Fix...)
 	}
+	mounted := n.mountedFor(v)
+	_, staging := v.paths()
+	ofVolume := func(m mountinfo.Mount) bool {
+		d := n.device(m)
+		return strings.Contains(m.Mountpoint, staging) || d != nil && n.inStack(d) || !m.Anonymous() && len(mounted.Of(m.Device())) > 0
+	}
 	for _, ns := range r.Namespaces {
 		table, _ := mountinfo.Parse(ns.Mountinfo)
-		for _, m := range table {
-			if d := n.device(m); len(ns.Processes) == 0 || !strings.Contains(m.Mountpoint, stagingFolder(v.Driver, v.Handle)) && (d == nil || !n.inStack(d)) && !slices.ContainsFunc(n.mountedFor(v), func(own mountinfo.Mount) bool { return !own.Anonymous() && own.Device() == m.Device() }) {
-				continue
-			}
+		if i := slices.IndexFunc(table, ofVolume); i >= 0 && len(ns.Processes) > 0 {
+			m := table[i]
 			f.Why = sentence(f.Why) + fmt.Sprintf(" The node's own report of %s shows that %s has it mounted: it may still write.", r.CollectedAt.UTC().Format("15:04:05Z"), processes(ns))
 			f.Evidence = append(f.Evidence, n.seen(fmt.Sprintf("namespaces[%d] %s", ns.Inode, m.Mountpoint), processes(ns)))
 			return f
@@ -481,7 +505,7 @@ func (v *View) hungUnstage() (Finding, Truth) {
 	for i := range n.Tasks {
 		t := &n.Tasks[i]
 		age := time.Duration(t.Seconds) * time.Second
-		if !strings.HasPrefix(t.Comm, "umount") || !strings.HasPrefix(t.State, "D") || !strings.Contains(t.Args, n.volume.Staging.Path) || age < normalTeardown {
+		if !strings.HasPrefix(t.Comm, "umount") || !inKernel(t) || !strings.Contains(t.Args, n.volume.Staging.Path) || age < normalTeardown {
 			continue
 		}
 		return Finding{Confidence: Certain, Evidence: []Evidence{n.seenTask(t)},
@@ -517,7 +541,7 @@ func unstageDriverError(v *View) (Finding, Truth) {
 			}
 		}
 		for _, t := range r.Tasks {
-			if strings.HasPrefix(t.State, "D") {
+			if inKernel(&t) {
 				f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: h.Name}, fmt.Sprintf("tasks[%d]", t.PID), fmt.Sprintf("%s %s: state %s in %s for %s", t.Comm, t.Args, t.State, t.Wchan, ago(time.Duration(t.Seconds)*time.Second)), r.CollectedAt))
 				f.Why = sentence(f.Why) + fmt.Sprintf(" Process %d (%s %s) waits in the kernel for %s.", t.PID, t.Comm, t.Args, ago(time.Duration(t.Seconds)*time.Second))
 			}

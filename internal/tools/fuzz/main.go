@@ -1,4 +1,4 @@
-// Command fuzz runs every fuzzer of the module for a while; go test runs one at a time only.
+// Command fuzz runs every fuzzer of the module for a while, as many side by side as there are processors; go test runs one at a time only.
 package main
 
 import (
@@ -15,8 +15,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
@@ -28,16 +32,23 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	failed := 0
+	var failed atomic.Int32
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, f := range fuzzers {
-		log.Printf("%s of %s", f.name, f.pkg)
-		if err := run(f, *duration); err != nil {
-			log.Printf("%s: %v", f.name, err)
-			failed++
-		}
+		group.Go(func() error {
+			output, err := run(f, *duration)
+			log.Printf("%s of %s\n%s", f.name, f.pkg, output)
+			if err != nil {
+				log.Printf("%s: %v", f.name, err)
+				failed.Add(1)
+			}
+			return nil // the others go on
+		})
 	}
-	log.Printf("%d fuzzers, %d failed", len(fuzzers), failed)
-	if failed > 0 {
+	group.Wait()
+	log.Printf("%d fuzzers, %d failed", len(fuzzers), failed.Load())
+	if failed.Load() > 0 {
 		os.Exit(1)
 	}
 }
@@ -74,16 +85,13 @@ func find() ([]fuzzer, error) {
 	}
 }
 
-func run(f fuzzer, duration string) error {
+func run(f fuzzer, duration string) (output string, err error) {
 	for retried := false; ; retried = true {
-		var output bytes.Buffer
 		// Go gives each new input of interest a minute to become smaller, during which it looks for nothing.
-		cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", duration, "-fuzzminimizetime", "1s", f.pkg)
-		cmd.Stdout = io.MultiWriter(os.Stdout, &output)
-		cmd.Stderr = os.Stderr
-		err := cmd.Run()
-		if err == nil || retried || !endedLate(output.String()) {
-			return err
+		cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", duration, "-fuzzminimizetime", "1s", "-parallel", "1", f.pkg)
+		text, err := cmd.CombinedOutput()
+		if output = string(text); err == nil || retried || !endedLate(output) {
+			return output, err
 		}
 	}
 }

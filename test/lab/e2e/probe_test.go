@@ -108,7 +108,7 @@ func TestProbe(t *testing.T) {
 		run  func(*prober)
 	}{
 		{"on the node itself", (*prober).onNode}, {"image of the node", (*prober).nodeImage}, {"image with the program", (*prober).ownImage},
-		{"other kinds", (*prober).kinds}, {"through exec", (*prober).throughExec}, {"20 MB", (*prober).large}, {"kubectl debug", (*prober).debug}, {"taints", (*prober).taints}, {"PodSecurity", (*prober).podSecurity}, {"rights", (*prober).rights}, {"less rights", (*prober).lessRights},
+		{"other kinds", (*prober).kinds}, {"scan", (*prober).scan}, {"through exec", (*prober).throughExec}, {"20 MB", (*prober).large}, {"kubectl debug", (*prober).debug}, {"taints", (*prober).taints}, {"PodSecurity", (*prober).podSecurity}, {"rights", (*prober).rights}, {"less rights", (*prober).lessRights},
 		{"image that cannot be pulled", (*prober).noImage}, {"interrupted", (*prober).interrupted}, {"killed", (*prober).killed},
 		{"API server away", (*prober).serverAway}, {"cleanup", (*prober).cleanup},
 	} {

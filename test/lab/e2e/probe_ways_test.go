@@ -160,6 +160,40 @@ func (p *prober) kinds() {
 	}
 }
 
+// scan: a pod runs, Ready, without its mount. No object tells, so --probe looks nowhere; --probe-all finds it.
+func (p *prober) scan() {
+	published := inside(p.t, p.Cluster, cluster.Node, "sh", "-c", "grep -o '/[^ ]*/kubernetes.io~csi/[^ ]*/mount' /proc/self/mountinfo | grep "+
+		kubectl(p.t, p.Cluster, "", "get", "pod", "app", "-n", "shop", "-o", "jsonpath={.metadata.uid}"))
+	inside(p.t, p.Cluster, cluster.Node, "umount", published)
+	found := func(flag string) (groups []string) {
+		p.t.Helper()
+		var list struct {
+			Groups []struct {
+				Cause   string
+				Targets []struct{ Kind, Namespace, Name string }
+			}
+		}
+		o := p.ask("scan", flag)
+		if err := json.Unmarshal(o.text, &list); err != nil || len(o.Gaps) > 0 {
+			p.t.Errorf("%v: %s: want no gaps", err, o.text)
+		}
+		for _, g := range list.Groups {
+			groups = append(groups, fmt.Sprint(g.Cause, g.Targets))
+		}
+		p.nothingLeft(5 * time.Second)
+		return groups
+	}
+	if groups := found("--probe"); len(groups) > 0 {
+		p.t.Errorf("--probe: %v: want nothing, for nothing points to a node", groups)
+	}
+	if groups := found("--probe-all"); !slices.Equal(groups, []string{"publish/wrong-mount[{PersistentVolumeClaim shop data}]"}) {
+		p.t.Errorf("--probe-all: %v: want the claim whose pod has no mount, and nothing else", groups)
+	}
+	kubectl(p.t, p.Cluster, "", "delete", "pod", "app", "-n", "shop")
+	kubectl(p.t, p.Cluster, probed, "apply", "-f", "-")
+	kubectl(p.t, p.Cluster, "", "wait", "--for=condition=Ready", "pod/app", "-n", "shop", "--timeout=2m")
+}
+
 // debug compares the Job's report with the one that kubectl debug brings.
 func (p *prober) debug() {
 	job := p.reported("pvc data", "--probe-image", ownImage)

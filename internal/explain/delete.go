@@ -45,6 +45,7 @@ func deleteHop(v *View) Hop {
 			}
 			if s := v.sidecar(provisionerSidecar); s.Pod != nil && v.deleteTrouble() == nil {
 				v.lacks(s.Pod)
+				v.logged(s.Pod)
 			}
 		})
 	}
@@ -107,9 +108,18 @@ func (v *View) deleteTrouble() *trouble {
 	return t
 }
 
+// deleteError is deleteTrouble, or what the provisioner's log tells where the volume is stuck for its age alone.
+func (v *View) deleteError() *trouble {
+	if t := v.deleteTrouble(); t != nil || !v.goingPV() {
+		return t
+	}
+	return v.orLogged(nil, HopDelete, provisionerSidecar)
+}
+
 // deleteWords are drivers' and the provisioner's words when a volume cannot be deleted.
 var deleteWords = []signature{
 	sig("delete/rbac", `is forbidden: User "system:serviceaccount:`),
+	sig("delete/finalizer", `failed to remove finalizer`),
 	sig("delete/still-attached", `persistentvolume \S+ is still attached to node`),
 	sig("delete/has-snapshots", `(has|have|with|existing|dependent|contains?|from|of) .{0,40}snapshots?\b|snapshots? .{0,40}(exist|depend|in use|not deleted|still)|have snapshots|dependent (clones?|children|volumes?|images?)|has (children|clones|dependents)|linked clones?|(child|parent) (volume|clone|image)|(used|in use) by .{0,30}(snapshot|clone)|source of .{0,20}(clone|snapshot)|is (a )?parent of|volume has children|cloned? .{0,30}(depend|exist)`),
 	sig("delete/secret-missing", `secrets? .{0,80}(not found|is empty|are empty|missing|not provided|does not exist)|provided secret is empty|(failed|unable|error|cannot) .{0,20}(get|getting|fetch|find) .{0,30}secret|missing .{0,30}(secret|user ?id|credentials?)|secret(s)? (is|are) (required|missing|empty|nil)|no (secret|credential)s? (given|provided|found)|stripping admin|missing ID field '\w+' in secrets`),
@@ -175,9 +185,9 @@ func (v *View) holding() ([]*corev1.Pod, Truth) {
 	}), known
 }
 
-// aside lets a node's or attacher's work that is in its time not stop a claim's deletion which waits for a pod.
+// aside lets a node's or attacher's work that is in its time, or unknown, not stop a claim's deletion which waits for a pod.
 func (v *View) aside(h Hop) Hop {
-	if h.Status == StatusWaiting && v.Pod == nil && v.goingClaim() {
+	if (h.Status == StatusWaiting || h.Status == StatusUnknown) && v.Pod == nil && v.goingClaim() {
 		holding, _ := v.holding()
 		h.reached = len(holding) == 0
 	}
@@ -248,7 +258,7 @@ func deleteStillAttached(v *View) (Finding, Truth) {
 	}
 	f := v.deleteFinding(fmt.Sprintf("Volume %s is to be deleted and is still attached to node %s: the provisioner waits until the VolumeAttachment is gone, and nobody has asked for that.", v.PV.Name, h.Name),
 		h.evidence())
-	if t := v.deleteTrouble(); t != nil {
+	if t := v.deleteError(); t != nil {
 		f.Evidence = append(f.Evidence, t.Evidence)
 	}
 	f.Confidence = Certain
@@ -269,7 +279,7 @@ func deleteHasSnapshots(v *View) (Finding, Truth) {
 	}
 	o, _, finalizers := v.deleting()
 	bySnapshot, byClone := slices.Contains(finalizers, finalizerSnapshot), slices.Contains(finalizers, finalizerClone)
-	t := v.deleteTrouble()
+	t := v.deleteError()
 	said, text := false, ""
 	if t != nil && !v.goingClaim() {
 		var cause string

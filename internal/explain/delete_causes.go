@@ -132,7 +132,7 @@ func deleteSays(id, what, cure string) func(*View) (Finding, Truth) {
 		if !v.at(HopDelete) || v.goingClaim() {
 			return Finding{}, No
 		}
-		t := v.deleteTrouble()
+		t := v.deleteError()
 		if t == nil {
 			return Finding{}, v.unreadEvents()
 		}
@@ -273,7 +273,7 @@ func deleteRBAC(v *View) (Finding, Truth) {
 	if !v.at(HopDelete) || v.goingClaim() || !v.goingPV() {
 		return Finding{}, No
 	}
-	if t := v.deleteTrouble(); t != nil {
+	if t := v.deleteError(); t != nil {
 		cause, text := deleteTold(t)
 		if cause != "delete/rbac" {
 			return Finding{}, No
@@ -317,8 +317,15 @@ func finalizerOwner(finalizer string) string {
 }
 
 func deleteFinalizer(v *View) (Finding, Truth) {
-	if !v.at(HopDelete) || v.hop(HopDelete).Status == StatusWaiting || v.deleteTrouble() != nil && !v.goingClaim() {
+	if !v.at(HopDelete) || v.hop(HopDelete).Status == StatusWaiting {
 		return Finding{}, No
+	}
+	var kept *trouble // by the provisioner's finalizer, after its work
+	if t := v.deleteError(); t != nil && !v.goingClaim() {
+		if cause, _ := deleteTold(t); cause != "delete/finalizer" {
+			return Finding{}, No
+		}
+		kept = t
 	}
 	o, since, finalizers := v.deleting()
 	if !v.goingClaim() && v.PV.DeletionTimestamp == nil || len(finalizers) == 0 {
@@ -341,6 +348,9 @@ func deleteFinalizer(v *View) (Finding, Truth) {
 		if r := v.PV.Spec.ClaimRef; r != nil {
 			why = fmt.Sprintf("a volume that is bound is kept until its claim, %s/%s, is gone", r.Namespace, r.Name)
 		}
+	case slices.Contains(finalizers, finalizerProvisioner) && kept != nil:
+		_, words := grpc(kept.Text)
+		held, why = finalizerProvisioner, "it has deleted the volume in the backend and fails to record it: "+words
 	case slices.Contains(finalizers, finalizerProvisioner):
 		return Finding{}, No // its work is not known to be done
 	case slices.Contains(finalizers, attacher):
@@ -357,6 +367,9 @@ func deleteFinalizer(v *View) (Finding, Truth) {
 	}
 	f := v.deleteFinding(fmt.Sprintf("%s %s was asked to go %s ago and is held by the finalizer %s, which %s takes off: %s.", o.Kind, who, ago(v.age(since)), held, finalizerOwner(held), why))
 	f.Confidence = Certain
+	if kept != nil {
+		f.Evidence = append(f.Evidence, kept.Evidence)
+	}
 	if v.hop(HopDelete).Status == StatusDegraded {
 		f.Status = StatusDegraded
 	}
@@ -373,6 +386,8 @@ func deleteFinalizer(v *View) (Finding, Truth) {
 		f.Fix = append(f.Fix, v.look("See that no attachment names the volume", "get", "volumeattachments"),
 			say("Restart the driver's controller with its csi-attacher, or touch the volume with any label: it looks at it anew."),
 			v.act(DangerDataLoss, "the list before has no attachment of the volume, and the backend shows it attached to nothing", "If it still overlooks it: take that one finalizer off", "edit", "pv", o.Name))
+	case held == finalizerProvisioner:
+		f.Fix = append(f.Fix, say("See in the backend that the volume is gone, and restart the driver's controller with its csi-provisioner: it asks the driver again, which says that there is nothing left to delete, and takes its finalizer off."))
 	case held == finalizerVolume:
 		f.Fix = append(f.Fix, say("The volume works as before while it is bound, but it will not be attached to another node. If the data is needed, set its reclaim policy to Retain now; the deletion cannot be taken back. It ends when the claim is deleted."))
 	default:
@@ -400,7 +415,7 @@ func deleteBackendError(v *View) (Finding, Truth) {
 	if !v.at(HopDelete) || v.goingClaim() || !v.goingPV() {
 		return Finding{}, No
 	}
-	t := v.deleteTrouble()
+	t := v.deleteError()
 	fix := []Step{v.look("See the volume and its events", "describe", "pv", v.PV.Name), say("Read the log of the driver's controller, and look at the volume in the backend. The deletion is repeated by itself.")}
 	if t == nil {
 		if v.hop(HopDelete).Status == StatusWaiting {

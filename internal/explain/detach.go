@@ -63,6 +63,17 @@ func detachTrouble(at *storagev1.VolumeAttachment) *trouble {
 		Evidence: fact(ref(at), "status.detachError.message", e.Message, e.Time.Time)}
 }
 
+// detachTold is the attacher's error of a detach: its status's, else, past the normal time, its log's.
+func (v *View) detachTold(at *storagev1.VolumeAttachment) *trouble {
+	if at.Status.DetachError != nil {
+		return detachTrouble(at)
+	}
+	if v.age(at.DeletionTimestamp.Time) < normalAttach {
+		return nil
+	}
+	return v.sidecarError(attacherSidecar, at.Name)
+}
+
 // detachWords are drivers' and the attacher's words when a volume cannot be detached.
 var detachWords = []signature{
 	sig("detach/rbac", `is forbidden: User "system:serviceaccount:|cannot (get|list|update|patch) resource "(volumeattachments|persistentvolumes|csinodes|nodes)`),

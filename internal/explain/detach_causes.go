@@ -35,8 +35,8 @@ func (v *View) firstGoing(fits func(*storagev1.VolumeAttachment) (Finding, Truth
 // goingFinding begins a finding about an attachment that is being deleted.
 func (v *View) goingFinding(at *storagev1.VolumeAttachment, why string, ev ...Evidence) Finding {
 	f := Finding{Where: at.Spec.NodeName, Why: why, Evidence: append([]Evidence{fact(ref(at), "metadata.deletionTimestamp", at.DeletionTimestamp.UTC().Format(time.RFC3339), at.DeletionTimestamp.Time)}, ev...)}
-	if at.Status.DetachError != nil {
-		f.Evidence = append(f.Evidence, detachTrouble(at).Evidence)
+	if t := v.detachTold(at); t != nil {
+		f.Evidence = append(f.Evidence, t.Evidence)
 	}
 	if v.Pod != nil && v.at(HopAttach) {
 		f.Why = sentence(f.Why) + fmt.Sprintf(" Pod %s/%s waits for it on node %s.", v.Pod.Namespace, v.Pod.Name, v.Node)
@@ -171,11 +171,11 @@ func detachAttacherNotRunning(v *View) (Finding, Truth) {
 func detachSays(id, why string) func(*View) (Finding, Truth) {
 	return func(v *View) (Finding, Truth) {
 		return v.firstGoing(func(at *storagev1.VolumeAttachment) (Finding, Truth) {
-			if at.Status.DetachError == nil || v.told(detachWords, at.Status.DetachError.Message) != id {
+			t := v.detachTold(at)
+			if t == nil || v.told(detachWords, t.Text) != id {
 				return Finding{}, No
 			}
-			t := detachTrouble(at)
-			f := v.goingFinding(at, v.detachWhy(why, at))
+			f := v.goingFinding(at, v.detachWhy(why, at, t))
 			f.Status, f.Confidence = v.settled(t), sure(id, t.Text)
 			switch id {
 			case "detach/node-gone":
@@ -198,19 +198,18 @@ func detachSays(id, why string) func(*View) (Finding, Truth) {
 }
 
 // detachWhy fills VOLUME and NODE in, and adds the driver's words.
-func (v *View) detachWhy(why string, at *storagev1.VolumeAttachment) string {
-	_, words := grpc(at.Status.DetachError.Message)
+func (v *View) detachWhy(why string, at *storagev1.VolumeAttachment, t *trouble) string {
+	_, words := grpc(t.Text)
 	return strings.NewReplacer("VOLUME", v.volumeName(), "NODE", at.Spec.NodeName).Replace(why) + ". " + v.Driver + " says: " + words
 }
 
 func detachRBAC(v *View) (Finding, Truth) {
 	return v.firstGoing(func(at *storagev1.VolumeAttachment) (Finding, Truth) {
-		if at.Status.DetachError != nil {
-			if v.told(detachWords, at.Status.DetachError.Message) != "detach/rbac" {
+		if t := v.detachTold(at); t != nil {
+			if v.told(detachWords, t.Text) != "detach/rbac" {
 				return Finding{}, No
 			}
-			t := detachTrouble(at)
-			f := v.goingFinding(at, v.detachWhy("Kubernetes refuses the attacher: the detach of volume VOLUME from node NODE is not recorded", at))
+			f := v.goingFinding(at, v.detachWhy("Kubernetes refuses the attacher: the detach of volume VOLUME from node NODE is not recorded", at, t))
 			f.Status, f.Confidence = v.settled(t), Likely
 			f.Fix = append(f.Fix, say("Give the attacher's ClusterRole the rules of its version (external-attacher, deploy/kubernetes/rbac.yaml)."))
 			return f, Yes
@@ -234,26 +233,26 @@ func detachRBAC(v *View) (Finding, Truth) {
 
 func detachBusy(v *View) (Finding, Truth) {
 	return v.firstGoing(func(at *storagev1.VolumeAttachment) (Finding, Truth) {
-		e := at.Status.DetachError
+		t := v.detachTold(at)
 		ticket, ev := v.ticket(at)
-		if ticket == "" && (e == nil || v.told(detachWords, e.Message) != "detach/backend-busy") {
+		if ticket == "" && (t == nil || v.told(detachWords, t.Text) != "detach/backend-busy") {
 			return Finding{}, No
 		}
-		if e == nil {
+		if t == nil {
 			if v.age(at.DeletionTimestamp.Time) < normalAttach {
 				return Finding{}, No
 			}
 			f := v.goingFinding(at, fmt.Sprintf("The attachment %s of volume %s to node %s is being deleted for %s: %s.", at.Name, v.volumeName(), at.Spec.NodeName, ago(v.age(at.DeletionTimestamp.Time)), ticket), ev...)
 			return f, Yes
 		}
-		if _, left := v.leftOn(); left == Unknown || v.unlooked(e.Message) {
+		if _, left := v.leftOn(); left == Unknown || v.unlooked(t.Text) {
 			return Finding{}, Unknown
 		}
-		f := v.goingFinding(at, v.detachWhy("The backend is busy: the attachment "+at.Name+" of volume VOLUME to node NODE cannot end", at), ev...)
+		f := v.goingFinding(at, v.detachWhy("The backend is busy: the attachment "+at.Name+" of volume VOLUME to node NODE cannot end", at, t), ev...)
 		if ticket != "" {
 			f.Why = sentence(f.Why) + " " + ticket + "."
 		}
-		f.Status, f.Confidence = v.settled(detachTrouble(at)), Likely
+		f.Status, f.Confidence = v.settled(t), Likely
 		f.Fix = append(f.Fix, say("See in the backend which operation holds the volume or the machine, and let it end or end it there. The detach is repeated by itself, at least every 5 minutes."))
 		return f, Yes
 	})
@@ -311,8 +310,8 @@ func orphanedAttachment(v *View) (Finding, Truth) {
 
 func detachBackendError(v *View) (Finding, Truth) {
 	return v.firstGoing(func(at *storagev1.VolumeAttachment) (Finding, Truth) {
-		e := at.Status.DetachError
-		if e == nil {
+		t := v.detachTold(at)
+		if t == nil {
 			if v.age(at.DeletionTimestamp.Time) < normalAttach || v.at(HopAttach) && at.Spec.NodeName == v.Node {
 				return Finding{}, No
 			}
@@ -321,8 +320,8 @@ func detachBackendError(v *View) (Finding, Truth) {
 			f.Fix = append(f.Fix, say("Read the log of the driver's controller and its csi-attacher, and see in the backend whether the volume is still attached."))
 			return f, Yes
 		}
-		f := v.goingFinding(at, v.detachWhy("The driver cannot detach volume VOLUME from node NODE (attachment "+at.Name+")", at))
-		f.Rest, f.Status, f.Confidence = true, v.settled(detachTrouble(at)), Likely
+		f := v.goingFinding(at, v.detachWhy("The driver cannot detach volume VOLUME from node NODE (attachment "+at.Name+")", at, t))
+		f.Rest, f.Status, f.Confidence = true, v.settled(t), Likely
 		f.Fix = append(f.Fix, say("See in the backend whether the volume is still attached to that machine, and read the driver's controller log. If it is attached, mend what the driver says. If the backend shows it attached to nothing, a newer driver takes that as success."))
 		return f, Yes
 	})

@@ -292,7 +292,11 @@ func containerWorks(p *corev1.Pod, name string) (bool, string, Evidence) {
 		case s.Ready && s.State.Running != nil:
 			return true, "", Evidence{}
 		case s.State.Waiting != nil:
-			return false, who + " waits: " + strings.TrimSpace(s.State.Waiting.Reason+" "+s.State.Waiting.Message), fact(ref(p), "status.containerStatuses["+name+"].state.waiting", strings.TrimSpace(s.State.Waiting.Reason+" "+s.State.Waiting.Message), time.Time{})
+			why := strings.TrimSpace(s.State.Waiting.Reason + " " + s.State.Waiting.Message)
+			if last := s.LastTerminationState.Terminated; last != nil {
+				why += fmt.Sprintf("; ended last: %s, exit code %d", last.Reason, last.ExitCode)
+			}
+			return false, who + " waits: " + why, fact(ref(p), "status.containerStatuses["+name+"].state.waiting", why, time.Time{})
 		case s.State.Terminated != nil:
 			return false, fmt.Sprintf("%s ended: %s, exit code %d", who, s.State.Terminated.Reason, s.State.Terminated.ExitCode), fact(ref(p), "status.containerStatuses["+name+"].state.terminated", fmt.Sprintf("%s %s exit code %d", s.State.Terminated.Reason, s.State.Terminated.Message, s.State.Terminated.ExitCode), s.State.Terminated.FinishedAt.Time)
 		}

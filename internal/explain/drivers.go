@@ -27,7 +27,7 @@ func (a *answer) driver(name string) {
 	nodes, nodesKnown := list[*corev1.Node](a.world, inNodes, snapshot.Query{})
 	_, csiNodesKnown := list[*storagev1.CSINode](a.world, inCSINodes, snapshot.Query{})
 	_, podsKnown := list[*corev1.Pod](a.world, inPods, snapshot.Query{})
-	list[*storagev1.VolumeAttachment](a.world, inAttachments, snapshot.Query{})
+	attachments, _ := list[*storagev1.VolumeAttachment](a.world, inAttachments, snapshot.Query{})
 	claims, claimsKnown := list[*corev1.PersistentVolumeClaim](a.world, inClaims, snapshot.Query{})
 	volumes, volumesKnown := list[*corev1.PersistentVolume](a.world, inVolumes, snapshot.Query{})
 	mine := slices.DeleteFunc(volumes, func(pv *corev1.PersistentVolume) bool { return pv.Spec.CSI == nil || pv.Spec.CSI.Driver != name })
@@ -65,7 +65,7 @@ func (a *answer) driver(name string) {
 	if nodesKnown == Yes && csiNodesKnown == Yes {
 		a.nodesOf(v, nodes)
 	}
-	a.claimsOf(v, claims, classes, mine)
+	a.claimsOf(v, claims, classes, mine, attachments)
 }
 
 // consequences are what a CSIDriver's fields mean, in words, where they are not what most drivers have.
@@ -217,13 +217,19 @@ var driversOwn = []string{"provisioner-not-running", "not-acted-on", "attacher-n
 	"driver-not-installed", "driver-gone", "plugin-gone", "rbac", "permission", "backend-unreachable", "kubelet-root-mismatch"}
 
 // claimsOf asks about the driver's claims that are not well, and counts them by the hop at which they stop.
-func (a *answer) claimsOf(v *View, claims []*corev1.PersistentVolumeClaim, classes []*storagev1.StorageClass, volumes []*corev1.PersistentVolume) {
+func (a *answer) claimsOf(v *View, claims []*corev1.PersistentVolumeClaim, classes []*storagev1.StorageClass, volumes []*corev1.PersistentVolume, attachments []*storagev1.VolumeAttachment) {
 	class, volume := map[string]bool{}, map[string]bool{}
 	for _, c := range classes {
 		class[c.Name] = true
 	}
 	for _, pv := range volumes {
 		volume[pv.Name] = true
+	}
+	detaching := map[string]bool{}
+	for _, at := range attachments {
+		if at.DeletionTimestamp != nil && at.Spec.Attacher == v.Driver {
+			detaching[text(at.Spec.Source.PersistentVolumeName)] = true
+		}
 	}
 	stops, asked, total := map[HopName]int{}, 0, 0
 	for _, c := range claims {
@@ -235,7 +241,7 @@ func (a *answer) claimsOf(v *View, claims []*corev1.PersistentVolumeClaim, class
 			continue
 		}
 		total++
-		if a.looksWell(c) {
+		if a.looksWell(c) && !detaching[c.Spec.VolumeName] {
 			continue
 		}
 		if asked++; asked > maxDriverClaims {

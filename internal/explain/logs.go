@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,10 +15,10 @@ import (
 // Logs sharpen an answer: a line names the cause of what the objects already show to be stuck, and never makes a hop stuck.
 // That nobody asked for them is no gap.
 
-// logged gives the lines of a pod's containers that name the view's claim or volume, oldest first.
-func (v *View) logged(p *corev1.Pod) []logLine {
+// logged gives the lines of a pod's containers that name the view's claim or volume, or one of these objects, oldest first.
+func (v *View) logged(p *corev1.Pod, more ...string) []logLine {
 	var out []logLine
-	names := v.logNames()
+	names := v.logNames(more...)
 	q := snapshot.Query{Resource: inLogs.Resource, Namespace: p.Namespace, Name: p.Name, Lines: strings.Join(names, ",")}
 	if g := v.facts.GapOf(q); g != nil && g.Reason != "not-collected" {
 		v.fetch(q) // they were asked for and refused
@@ -44,13 +45,19 @@ type logLine struct {
 // klogHead stands before the words of every line of the sidecars and of most drivers: severity, date, time, thread, file.
 var klogHead = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+\s+\d+ [^\s\]]+\] `)
 
-// klogError is the error in a structured line, quoted.
+// klogMessage and klogError are the message and the error of a structured line, quoted.
+var klogMessage = regexp.MustCompile(`(?:^|[\s\]])("(?:[^"\\]|\\.)*") \w+=`)
 var klogError = regexp.MustCompile(` err(?:or)?=("(?:[^"\\]|\\.)*")`)
 
-// words is what the line says: the error that it carries, else all but what the logger puts before it.
+// words is what the line says: its message and the error that it carries, else all but what the logger puts before it.
 func (l logLine) words() string {
 	if m := klogError.FindStringSubmatch(l.Text); m != nil {
 		if said, err := strconv.Unquote(m[1]); err == nil {
+			if m := klogMessage.FindStringSubmatch(l.Text); m != nil {
+				if message, err := strconv.Unquote(m[1]); err == nil {
+					return message + ": " + said
+				}
+			}
 			return said
 		}
 	}
@@ -62,12 +69,15 @@ func (l logLine) evidence(p *corev1.Pod) Evidence {
 }
 
 // logNames are the words by which a log's line is known to be about the view's volume.
-func (v *View) logNames() []string {
+func (v *View) logNames(more ...string) []string {
 	var names []string
 	add := func(name string) {
 		if len(name) > 3 && !slices.Contains(names, name) && !strings.Contains(name, ",") { // a shorter word is in every line
 			names = append(names, name)
 		}
+	}
+	for _, name := range more {
+		add(name)
 	}
 	if v.ClaimName != "" {
 		add(v.Namespace + "/" + v.ClaimName)
@@ -92,26 +102,36 @@ func (v *View) logNames() []string {
 // fails: a log's line tells of a failure.
 var fails = regexp.MustCompile(`^E\d{4} |(?i)\brpc error: code = |\bis forbidden: User\b|\b(error|failed|failure)\b`)
 
-// sidecarError is what a sidecar's leader logged last of the view's volume and failed with. It stands in where no event and no
-// status says anything: events are lost or expire after an hour, and some sidecars write none.
-func (v *View) sidecarError(kind sidecarKind) *trouble {
+// sidecarError is what a sidecar's leader logged last of the view's volume, or of one of these objects, and failed with: the driver's
+// words if it was a call. It stands in where no event and no status says anything: events are lost or expire after an hour, some
+// sidecars write none, and what is too long for a status the server refuses.
+func (v *View) sidecarError(kind sidecarKind, more ...string) *trouble {
 	var s sidecar
 	v.ahead(func() { s = v.withPod(v.sidecar(kind)) })
 	if s.Pod == nil {
 		return nil
 	}
 	var t *trouble
-	for _, l := range v.logged(s.Pod) {
-		if !fails.MatchString(l.Text) || v.taken.Sub(l.At) > recent {
+	call := false
+	for _, l := range v.logged(s.Pod, more...) {
+		if !fails.MatchString(l.Text) || v.taken.Sub(l.At) > recent && !v.since(l.At) {
 			continue
 		}
 		if t == nil {
 			t = &trouble{Since: l.At, Source: kind.Name}
 		}
-		t.Text, t.At, t.Evidence = l.words(), l.At, l.evidence(s.Pod)
 		t.Count++
+		if driver := strings.Contains(l.Text, "rpc error: code"); driver || !call {
+			t.Text, t.At, t.Evidence, call = l.words(), l.At, l.evidence(s.Pod), driver
+		}
 	}
 	return t
+}
+
+// since: that was after the hop at which the chain stops began to wait.
+func (v *View) since(t time.Time) bool {
+	since := v.hop(v.block).Since
+	return since != nil && t.After(*since)
 }
 
 // pluginError is what the driver's pod on a node logged last of the view's volume, in these words, and failed with.

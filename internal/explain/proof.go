@@ -113,7 +113,7 @@ func proveTask(v *View, n *nodeFacts, t *trouble) *blame {
 		case walking.MatchString(task.Comm):
 			b.Cause, b.Status = "start/ownership-slow", StatusWaiting
 			b.Why = fmt.Sprintf("On node %s %s (pid %d) has been walking over the files of volume %s for %s.", n.node, task.Comm, task.PID, v.volumeName(), ago(age))
-		case mounting.MatchString(task.Comm) && task.State == "D" && (age >= errorSettled || t != nil):
+		case mounting.MatchString(task.Comm) && inKernel(task) && (age >= errorSettled || t != nil):
 			b.Cause = "stage/server-unreachable"
 			b.Why = fmt.Sprintf("On node %s %q (pid %d) has been waiting in the kernel for %s: the server or device does not answer.", n.node, what, task.PID, ago(age))
 			if d != nil && d.Kind != "" && !strings.Contains(task.Comm, "nfs") && !strings.Contains(task.Comm, "cifs") && n.broken(d) != "" {
@@ -247,7 +247,10 @@ func (v *View) servers() []string {
 	return out
 }
 
-var kernelLacks = phrase(`unknown target type|module \S+ (is )?not found|request_module.{0,40}fail|unknown symbol`)
+var kernelLacks = phrase(`unknown target type|module \S+ (is )?not found|request_module.{0,40}fail|unknown symbol|no handler found for transport`)
+
+// nvmeTransport is what nvmf_create_ctrl (drivers/nvme/host/fabrics.c) logs where no module has the transport.
+var nvmeTransport = regexp.MustCompile(`no handler found for transport (\w+)`)
 
 // proveKernelLacks: the kernel misses a part of itself that the call needs.
 func proveKernelLacks(v *View, n *nodeFacts, t *trouble) *blame {
@@ -260,8 +263,12 @@ func proveKernelLacks(v *View, n *nodeFacts, t *trouble) *blame {
 	if line == nil {
 		return nil
 	}
+	said := line.Message
+	if m := nvmeTransport.FindStringSubmatch(said); m != nil {
+		said += " (that is its module nvme-" + m[1] + ")"
+	}
 	return &blame{Cause: "stage/host-requirement", Confidence: Likely, Evidence: []Evidence{n.seenLine(line)},
-		Why: fmt.Sprintf("The kernel of node %s lacks what the driver %s needs for volume %s. It says: %s", n.node, v.Driver, v.volumeName(), line.Message)}
+		Why: fmt.Sprintf("The kernel of node %s lacks what the driver %s needs for volume %s. It says: %s", n.node, v.Driver, v.volumeName(), said)}
 }
 
 // hostNeeds are the words of an error and the unit of the host that it lacks.

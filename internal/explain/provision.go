@@ -229,6 +229,9 @@ func provisionError(v *View) (*trouble, Truth) {
 		return nil, Yes
 	}
 	events, known := v.claimEvents()
+	if v.classNotFound(v.className()) != nil {
+		return nil, known // nobody was asked to make it
+	}
 	t := v.orLogged(v.provisionTrouble(events), HopProvision, provisionerSidecar)
 	if t == nil || v.at(HopSchedule) && v.taken.Sub(t.At) > normalProvisionSlow {
 		return nil, known

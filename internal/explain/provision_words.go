@@ -26,6 +26,7 @@ var provisionWords = []signature{
 	sig("provision/secret-missing", `error getting secret|secrets? "[^"]+" not found|(failed|unable|could not|cannot) (to )?(get|find|fetch|read|retrieve|load) (\S+ ){0,4}secrets?\b|`+
 		`name and namespace template from params|\bsecrets? (\S+ ){0,3}(is|are|was|were) (empty|missing|nil|not (found|set|provided|specified))|(empty|missing|nil) (\S+ )?secrets?\b|\bno secrets?\b|`+
 		`in secrets? (is |are |was )?(missing|empty|not found)|missing \S+ field \S+ in secrets?|(key|field|user|password|token)\S* .{0,40}not (found|set|present|provided) in (the )?secrets?`),
+	sig("provision/out-of-capacity", `insufficient (free |available |disk )?(space|capacity)`),                                                                                                             // before the code, which some drivers choose for it
 	sig("provision/invalid-parameters", `capability is not reported|size .{0,80}(exceed|greater than|larger than|above|below|smaller than|less than|more than).{0,60}(limit|max|min)|code = OutOfRange\b`), // before limits of another kind
 	// A driver of shares mounts its server where the controller runs; mount.cifs and mount.ceph number what went wrong.
 	sig("provision/permission", mountRefused),

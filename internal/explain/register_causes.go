@@ -28,11 +28,13 @@ func registerInProgress(v *View) (Finding, Truth) {
 	if !v.at(HopRegister) || v.Driver == "" {
 		return Finding{}, No
 	}
-	if _, known := v.registered(v.Node); known == Unknown && v.mountTrouble() == nil {
-		return Finding{}, Unknown
-	}
 	node, known := v.node(v.Node)
 	p := v.plugin(v.Node)
+	if _, known := v.registered(v.Node); known == Unknown {
+		if t := v.mountTrouble(); t == nil || t.At.Before(p.startedAt()) {
+			return Finding{}, Unknown
+		}
+	}
 	since, what := time.Time{}, ""
 	if node != nil && v.age(node.CreationTimestamp.Time) < normalRegister {
 		since, what = node.CreationTimestamp.Time, fmt.Sprintf("node %s is only %s old", v.Node, ago(v.age(node.CreationTimestamp.Time)))
@@ -222,6 +224,9 @@ func registerSocketDead(v *View) (Finding, Truth) {
 	r, known := v.report(v.Node)
 	if r != nil {
 		if d := socketOf(r, v.Driver); d != nil && deadSocket(d) {
+			if v.plugin(v.Node).known == Unknown {
+				return Finding{}, Unknown // a pod that crashes would be the cause
+			}
 			f := v.pluginFinding(v.Node, fmt.Sprintf("On node %s nobody answers at the driver's socket %s (%s).", v.Node, d.Socket.Path, d.Socket.State),
 				fact(Object{Kind: "NodeReport", Name: v.Node}, "drivers["+v.Driver+"].socket", d.Socket.Path+" "+d.Socket.State+" "+d.Socket.Error, r.CollectedAt))
 			f.Confidence = Certain

@@ -96,7 +96,10 @@ func (v *View) untouchedCut(c cut) bool {
 	return (c.content.Status == nil || c.content.Status.SnapshotHandle == nil) && c.content.Annotations[annBeingCreated] == ""
 }
 
-const annBeingCreated = "snapshot.storage.kubernetes.io/volumesnapshot-being-created" // csi-snapshotter's, while CreateSnapshot runs
+const (
+	annBeingCreated = "snapshot.storage.kubernetes.io/volumesnapshot-being-created" // csi-snapshotter's, while CreateSnapshot runs
+	annBeingDeleted = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted" // snapshot-controller's, before it deletes the content
+)
 
 // cutTrouble is the error in force of a snapshot, from its own status, its content's, and the events of both. The statuses say
 // more than the events, and these since when.

@@ -265,10 +265,16 @@ func snapshotController(v *View) (Finding, Truth) {
 	if known != Yes {
 		return Finding{}, known
 	}
-	if c.DeletionTimestamp != nil || v.cutHop(c).Status == StatusWaiting {
+	if v.cutHop(c).Status == StatusWaiting {
 		return Finding{}, No
 	}
 	t, all := v.cutTrouble(c)
+	if c.DeletionTimestamp != nil {
+		if t != nil || c.content == nil {
+			return Finding{}, truth(t == nil).and(c.contentKnown)
+		}
+		return v.nobodyDeletes(c)
+	}
 	if t != nil || !v.untouchedCut(c) {
 		return Finding{}, No
 	}
@@ -283,8 +289,7 @@ func snapshotController(v *View) (Finding, Truth) {
 		}
 		f.Confidence, f.Evidence = proof, append(f.Evidence, ev...)
 		f.Why = fmt.Sprintf("snapshot-controller has made no VolumeSnapshotContent for snapshot %s/%s: %s.", c.Namespace, c.Name, why)
-		f.Fix = []Step{v.look("See whether snapshot-controller runs", "get", "pods,leases", "-A", "-l", "app.kubernetes.io/name=snapshot-controller"),
-			say("Install snapshot-controller of external-snapshotter (one for the cluster; many distributions have it as an add-on), or get it to run. The snapshot is then cut by itself.")}
+		f.Fix = snapshotControllerFix(v, "The snapshot is then cut by itself.")
 		return v.cutFinding(c, f), Yes
 	}
 	w := *v
@@ -301,6 +306,38 @@ func snapshotController(v *View) (Finding, Truth) {
 	f.Fix = append(f.Fix, v.look("See whether the driver's controller has the sidecar csi-snapshotter", "get", "deployments,statefulsets", "-A", "-o", "wide"),
 		say("Add csi-snapshotter to the driver's controller (an option of its chart), or get it to run. The snapshot is then cut by itself."))
 	return v.cutFinding(c, f), Yes
+}
+
+// nobodyDeletes: snapshot-controller marks a content and deletes it, csi-snapshotter then deletes what it stands for. The one whose
+// turn it is does not work.
+func (v *View) nobodyDeletes(c cut) (Finding, Truth) {
+	asked := c.DeletionTimestamp.Time
+	f := Finding{Evidence: []Evidence{fact(ref(c.VolumeSnapshot), "metadata.deletionTimestamp", asked.UTC().Format(time.RFC3339), asked)}}
+	if c.content.DeletionTimestamp == nil && c.content.Annotations[annBeingDeleted] == "" {
+		works, proof, why, ev := v.snapshotControllerWorks()
+		if works != No {
+			return Finding{}, truth(works != Yes).and(Unknown)
+		}
+		f.Confidence, f.Evidence = proof, append(f.Evidence, ev...)
+		f.Why = fmt.Sprintf("Snapshot %s/%s was asked to go %s ago, and snapshot-controller, which does that, does not work: %s.", c.Namespace, c.Name, ago(v.age(asked)), why)
+		f.Fix = snapshotControllerFix(v, "The snapshot then goes by itself.")
+		return v.cutFinding(c, f), Yes
+	}
+	w := *v
+	w.Driver = c.content.Spec.Driver
+	s := w.sidecar(snapshotterSidecar)
+	if s.Works != No || c.content.DeletionTimestamp == nil {
+		return Finding{}, truth(s.Works != Yes && c.content.DeletionTimestamp != nil).and(Unknown)
+	}
+	f.Confidence, f.Evidence = s.Proof, append(f.Evidence, s.Evidence...)
+	f.Why = fmt.Sprintf("Content %s of snapshot %s/%s is to be deleted by csi-snapshotter of driver %s, which does not work: %s.", c.content.Name, c.Namespace, c.Name, w.Driver, s.Why)
+	f.Fix = append(w.restartSidecar(s), say("Do not take finalizers off: the snapshot would stay in the backend and cost."))
+	return v.cutFinding(c, f), Yes
+}
+
+func snapshotControllerFix(v *View, then string) []Step {
+	return []Step{v.look("See whether snapshot-controller runs", "get", "pods,leases", "-A", "-l", "app.kubernetes.io/name=snapshot-controller"),
+		say("Install snapshot-controller of external-snapshotter (one for the cluster; many distributions have it as an add-on), or get it to run. " + then)}
 }
 
 // snapshotControllerWorks judges snapshot-controller by its lease, which it has in every usual installation.
@@ -371,6 +408,10 @@ func snapshotDriverError(v *View) (Finding, Truth) {
 	case v.at(HopSnapshot) && v.hop(HopSnapshot).Status != StatusWaiting && !v.untouchedCut(c):
 		f := Finding{Confidence: Possible, Rest: true, Why: fmt.Sprintf("Snapshot %s/%s is not ready %s after it was asked for, and no error is said.", c.Namespace, c.Name, ago(v.age(c.CreationTimestamp.Time))),
 			Evidence: []Evidence{fact(ref(c.VolumeSnapshot), "status.readyToUse", "false", c.CreationTimestamp.Time)}}
+		if gone := c.DeletionTimestamp; gone != nil {
+			f.Why = fmt.Sprintf("Snapshot %s/%s was asked to go %s ago and is still there, and no error is said.", c.Namespace, c.Name, ago(v.age(gone.Time)))
+			f.Evidence = []Evidence{fact(ref(c.VolumeSnapshot), "metadata.deletionTimestamp", gone.UTC().Format(time.RFC3339), gone.Time)}
+		}
 		f.Fix = []Step{say("See in the backend whether the copy still runs, and what csi-snapshotter and the driver say in their logs.")}
 		return v.cutFinding(c, f), Yes
 	}

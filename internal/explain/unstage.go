@@ -41,7 +41,7 @@ func unstageHop(v *View) Hop {
 		return h
 	}
 	if v.Pod == nil && v.bound() && v.pvKnown == Unknown {
-		return unknownHop(&Object{Kind: "PersistentVolume", Name: v.volumeName()}, "whether a node keeps the volume cannot be told")
+		return v.aside(unknownHop(&Object{Kind: "PersistentVolume", Name: v.volumeName()}, "whether a node keeps the volume cannot be told"))
 	}
 	if !v.idle() {
 		return skippedHop("")

@@ -50,10 +50,16 @@ func httpStatus(status string) string {
 // around them. A status of HTTP counts where nothing between the driver and the API would give it.
 var codes = map[string]phrases{
 	// EPERM and EACCES of librados and mount.cifs; 24 is ISCSI_ERR_LOGIN_AUTH_FAILED of iscsiadm.
-	"permission": exact(`code = (PermissionDenied|Unauthenticated)\b|\b(UnauthorizedOperation|AuthorizationFailed|AuthFailure|InvalidClientTokenId|UnrecognizedClientException|ExpiredToken(Exception)?|InvalidAccessKeyId|SignatureDoesNotMatch|InvalidIdentityToken|AccessDenied(Exception)?|NoPermission|NotAuthenticated|InvalidLogin)\b|` +
-		`\bAADSTS\d{5,}\b|googleapi: Error 403: Required '[\w.]+' permission|` + httpStatus("401") + `|\bret=-(1|13)\b|mount error\((1|13)\)|initiator reported error \(24 `),
-	"throttled":        exact(`\b(RequestLimitExceeded|rateLimitExceeded|TooManyRequests|Throttling|ThrottlingException)\b|` + httpStatus("429")),
-	"limit-reached":    exact(`code = ResourceExhausted\b|\b(AttachmentLimitExceeded|InstanceDiskLimitExceeded|maximum_persistent_disks|resource_limit_exceeded)\b`),
+	"permission": exact(
+		`code = (PermissionDenied|Unauthenticated)\b`,
+		`\b(UnauthorizedOperation|AuthorizationFailed|AuthFailure|InvalidClientTokenId|UnrecognizedClientException|ExpiredToken(Exception)?|InvalidAccessKeyId)\b`,
+		`\b(SignatureDoesNotMatch|InvalidIdentityToken|AccessDenied(Exception)?|NoPermission|NotAuthenticated|InvalidLogin)\b|\bAADSTS\d{5,}\b`,
+		`googleapi: Error 403: Required '[\w.]+' permission`, httpStatus("401"),
+		`\bret=-(1|13)\b|mount error\((1|13)\)|initiator reported error \(24 `),
+	"throttled": exact(`\b(RequestLimitExceeded|rateLimitExceeded|TooManyRequests|Throttling|ThrottlingException)\b|` + httpStatus("429")),
+	"limit-reached": exact(
+		`code = ResourceExhausted\b`,
+		`\b(AttachmentLimitExceeded|InstanceDiskLimitExceeded|maximum_persistent_disks|resource_limit_exceeded)\b`),
 	"volume-not-found": exact(`\b(InvalidVolume|InvalidDiskId)\.NotFound\b`),
 	"node-unknown":     exact(`(?i)\bInvalidInstanceID\.NotFound\b`),
 	"node-gone":        exact(`(?i)\bInvalidInstanceID\.NotFound\b`),
@@ -61,22 +67,35 @@ var codes = map[string]phrases{
 	// FailedPrecondition is what the CSI specification has ControllerPublishVolume answer for a volume that is published to another node.
 	"held-outside": exact(`code = FailedPrecondition\b|\b(RESOURCE_IN_USE_BY_ANOTHER_RESOURCE|VolumeInUse)\b`),
 	// Aborted is what the specification has for another operation on the same volume.
-	"backend-busy": exact(`code = Aborted\b|\b(AttachDiskWhileBeingDetached|IncorrectDiskStatus|IncorrectInstanceStatus|resourceNotReady|RESOURCE_NOT_READY|conflictingRequest|TaskInProgress)\b|\(locked\)`),
-	"quota":        exact(`\b(\w*LimitExceeded|quotaExceeded|QUOTA_EXCEEDED|QuotaExceeded|VolumeSizeExceedsAvailableQuota|resource_limit_exceeded)\b|\bret=-122\b`), // EDQUOT
+	"backend-busy": exact(
+		`code = Aborted\b`,
+		`\b(AttachDiskWhileBeingDetached|IncorrectDiskStatus|IncorrectInstanceStatus|resourceNotReady|RESOURCE_NOT_READY|conflictingRequest|TaskInProgress)\b`,
+		`\(locked\)`),
+	"quota": exact(
+		`\b(\w*LimitExceeded|quotaExceeded|QUOTA_EXCEEDED|QuotaExceeded|VolumeSizeExceedsAvailableQuota|resource_limit_exceeded)\b`,
+		`\bret=-122\b`), // EDQUOT
 	// ENOSPC of librados.
-	"out-of-capacity": exact(`code = ResourceExhausted\b|\bResourceExhausted\(|\b(ZONE_RESOURCE_POOL_EXHAUSTED\w*|InsufficientVolumeCapacity|InsufficientFreeSpace|NotEnoughResources|AllocationFailed|ZonalAllocationFailed|no_space_left_in_location|507 Insufficient Storage)\b|\bret=-28\b`),
+	"out-of-capacity": exact(
+		`code = ResourceExhausted\b|\bResourceExhausted\(`,
+		`\b(ZONE_RESOURCE_POOL_EXHAUSTED\w*|InsufficientVolumeCapacity|InsufficientFreeSpace|NotEnoughResources|AllocationFailed|ZonalAllocationFailed|no_space_left_in_location|507 Insufficient Storage)\b`,
+		`\bret=-28\b`),
 	// The names of the CSI specification for what a claim's access modes become.
 	"access-mode":         exact(`(?s)code = (InvalidArgument|FailedPrecondition|Unimplemented)\b.*\b(MULTI|SINGLE)_NODE_(\w+_)?(WRITER|READER_ONLY)\b`),
 	"backend-unreachable": exact(`\b(` + networkErrors + `)\b|\bret=-(110|111|112|113)\b`),
 	// ETIMEDOUT, ECONNREFUSED, EHOSTDOWN and EHOSTUNREACH of the kernel, as mount.cifs and rbd print them; 8 is ISCSI_ERR_TRANS_TIMEOUT.
-	"server-unreachable": exact(`\b(` + networkErrors + `)\b|mount error\((110|111|112|113)\)|exit status (110|111|112|113)\b|\bret=-(110|111|112|113)\b|initiator reported error \(8 `),
+	"server-unreachable": exact(
+		`\b(`+networkErrors+`)\b`,
+		`mount error\((110|111|112|113)\)|exit status (110|111|112|113)\b|\bret=-(110|111|112|113)\b`,
+		`initiator reported error \(8 `),
 	"operation-pending":  exact(`code = Aborted\b`),
 	"invalid-parameters": exact(`code = (InvalidArgument|OutOfRange)\b|\bInvalidParameter(Value|Combination)?\b`),
 	// The API server's own refusals, in the words of its Status.
 	"secret-missing": exact(`\bsecrets? "[^"]*" not found`),
 	"object-missing": exact(`\b(configmap|[a-z]+(\.[a-z0-9-]+)+) "[^"]*" not found`),
 	"rbac":           exact(`is forbidden: User "system:serviceaccount:[^"]*" cannot `),
-	"denied":         exact(`admission webhook "[^"]+" denied the request|failed calling webhook "[^"]+"|ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request`),
+	"denied": exact(
+		`admission webhook "[^"]+" denied the request|failed calling webhook "[^"]+"`,
+		`ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request`),
 	"quota-exceeded": exact(`is forbidden: exceeded quota: [^,]+, requested: |is forbidden: (minimum|maximum) \S+ usage per PersistentVolumeClaim is `),
 }
 

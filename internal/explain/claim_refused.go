@@ -22,14 +22,18 @@ const retried = 1000 * time.Second
 // refusedWords are the API server's words when it makes no claim.
 var refusedWords = []signature{
 	sig("claim/namespace-terminating", `because it is being terminated|namespace .{1,80} is being terminated`),
-	sig("claim/quota-exceeded", `exceeded quota|failed quota|insufficient quota|(maximum|minimum) \S+ usage per PersistentVolumeClaim|status unknown for quota`),
+	sig("claim/quota-exceeded",
+		`exceeded quota|failed quota|insufficient quota|(maximum|minimum) \S+ usage per PersistentVolumeClaim`,
+		`status unknown for quota`),
 	sig("claim/ephemeral-conflict", `pod is not owner`),
 	sig("claim/denied", `webhook|AdmissionPolicy|denied (the )?request|is forbidden:|is invalid:|cannot (create|set)`),
 }
 
 // deniedWords are those words when they stop a claim that exists: its update, or the making of its volume.
 var deniedWords = []signature{
-	sig("claim/denied", `failed calling webhook|failed to call webhook|admission webhook "[^"]*" denied|AdmissionPolicy '[^']*'|is invalid: .{0,300}: Forbidden|cannot set blockOwnerDeletion`),
+	sig("claim/denied",
+		`failed calling webhook|failed to call webhook|admission webhook "[^"]*" denied|AdmissionPolicy '[^']*'`,
+		`is invalid: .{0,300}: Forbidden|cannot set blockOwnerDeletion`),
 }
 
 // unmade: there is no claim, and it is wanted: a pod that runs on without it needs none.

@@ -76,7 +76,9 @@ func (v *View) detachTold(at *storagev1.VolumeAttachment) *trouble {
 
 // detachWords are drivers' and the attacher's words when a volume cannot be detached.
 var detachWords = []signature{
-	sig("detach/rbac", `is forbidden: User "system:serviceaccount:|cannot (get|list|update|patch) resource "(volumeattachments|persistentvolumes|csinodes|nodes)`),
+	sig("detach/rbac",
+		`is forbidden: User "system:serviceaccount:`,
+		`cannot (get|list|update|patch) resource "(volumeattachments|persistentvolumes|csinodes|nodes)`),
 	sig("detach/pv-gone", `persistentvolume "[^"]*" not found`),
 	sig("detach/throttled", tooManyCalls),
 	sig("detach/backend-error", searching+callLate+`|`+searching+callLost), // whether the machine is there was not said

@@ -179,7 +179,9 @@ func (v *View) refusedGrowth() *trouble {
 	return troubleIn(events, func(r report) bool { return forbidsGrowth.in(r.Message) }, nil)
 }
 
-var forbidsGrowth = phrase(`storageclass that provisions the pvc must support resize|only dynamically provisioned pvc can be resized|allowVolumeExpansion|does not allow (volume )?expansion`)
+var forbidsGrowth = phrase(
+	`storageclass that provisions the pvc must support resize|only dynamically provisioned pvc can be resized`,
+	`allowVolumeExpansion|does not allow (volume )?expansion`)
 
 // lag is by how much a filesystem may be smaller than its device for reasons of its own: a last group or a log that is not used.
 const lag = 256 << 20

@@ -232,7 +232,17 @@ func (v *View) fixNodeExpand() []Step {
 }
 
 // The words of drivers that grow a volume only while nobody uses it.
-var offlineOnly = phrase(`only supports offline expansion|only (be )?(supported|possible|allowed|done) (on|for|with|when|while|if) .{0,30}(unattached|detached|offline|stopped|unmounted|not attached)|offline (volume )?(expansion|resize)|online (volume )?(expansion|resize|extend)\w* (is )?(not |un)supported|not support(ed)? online|(must|should|needs? to|has to) (first )?be (detached|unpublished|offline|unmounted|stopped|shut ?down|deallocated)|(cannot|can't|can not|unable to|not allowed to|could not) (be )?(expand|resize|extend|grow)\w*.{0,80}(while|when|since|because|as).{0,40}(attached|in[- ]use|published|mounted|online|running)|(detach|unpublish|scale down|shut ?down|stop).{0,60}(before|and|then|to) .{0,30}(expand|resiz|extend|grow)|(currently )?in[- ]use.{0,60}(expand|resize|extend)|attached to (a )?running|status must be available|(invalid|unexpected|wrong|illegal|incorrect) (\S+ )?(state|status)\b\W*(attached|in[- ]use|published|mounted|online)|\b(state|status) (\S+ )?\W?(attached|in[- ]use|published|mounted|online)\b.{0,60}(expand|expansion|resiz|extend|grow)`)
+var offlineOnly = phrase(
+	`only supports offline expansion`,
+	`only (be )?(supported|possible|allowed|done) (on|for|with|when|while|if) .{0,30}(unattached|detached|offline|stopped|unmounted|not attached)`,
+	`offline (volume )?(expansion|resize)|online (volume )?(expansion|resize|extend)\w* (is )?(not |un)supported`,
+	`not support(ed)? online`,
+	`(must|should|needs? to|has to) (first )?be (detached|unpublished|offline|unmounted|stopped|shut ?down|deallocated)`,
+	`(cannot|can't|can not|unable to|not allowed to|could not) (be )?(expand|resize|extend|grow)\w*.{0,80}(while|when|since|because|as).{0,40}(attached|in[- ]use|published|mounted|online|running)`,
+	`(detach|unpublish|scale down|shut ?down|stop).{0,60}(before|and|then|to) .{0,30}(expand|resiz|extend|grow)`,
+	`(currently )?in[- ]use.{0,60}(expand|resize|extend)|attached to (a )?running|status must be available`,
+	`(invalid|unexpected|wrong|illegal|incorrect) (\S+ )?(state|status)\b\W*(attached|in[- ]use|published|mounted|online)`,
+	`\b(state|status) (\S+ )?\W?(attached|in[- ]use|published|mounted|online)\b.{0,60}(expand|expansion|resiz|extend|grow)`)
 
 func needsDetach(v *View) (Finding, Truth) {
 	if !v.at(HopExpand) || !v.growing() {
@@ -274,9 +284,17 @@ func needsDetach(v *View) (Finding, Truth) {
 var (
 	snapshotsHold = phrase(`snapshot`)
 	// What excludes success without an infeasible code: the backend names a limit or a kind that cannot grow.
-	neverGrows = phrase(`not support(ed)?|does(n't| not) support|unsupported|is only supported|only .{0,60} (is|are) supported|exceed\w*.{0,60}(max|limit)|(max|maximum|upper) .{0,40}(size|capacity|limit)|greater than .{0,20}\d|larger than (the )?(max|allowed)|(cannot|can't|can not) (be )?(shrink|shrunk|decrease)|smaller than|not (allowed|permitted) for|invalid (size|parameter|argument|request|value)|must be (a )?(multiple|between|less)|BadRequest|InvalidParameter|incompatible|not expandable|immutable`)
+	neverGrows = phrase(
+		`not support(ed)?|does(n't| not) support|unsupported|is only supported|only .{0,60} (is|are) supported`,
+		`exceed\w*.{0,60}(max|limit)|(max|maximum|upper) .{0,40}(size|capacity|limit)|greater than .{0,20}\d`,
+		`larger than (the )?(max|allowed)|(cannot|can't|can not) (be )?(shrink|shrunk|decrease)|smaller than`,
+		`not (allowed|permitted) for|invalid (size|parameter|argument|request|value)|must be (a )?(multiple|between|less)`,
+		`BadRequest|InvalidParameter|incompatible|not expandable|immutable`)
 	// What passes by itself or by making room, whatever else the text says.
-	passes = phrase(`quota|rate (limit|exceed)|throttl|too many requests|\b429\b|try again|retry|temporar|timed? ?out|timeout|deadline|unavailable|busy|in progress|pending|modification.{0,80}(hour|cooldown|wait)|VolumeModificationRateExceeded|IncorrectModificationState|no space|not enough|insufficient|out of`)
+	passes = phrase(
+		`quota|rate (limit|exceed)|throttl|too many requests|\b429\b|try again|retry|temporar|timed? ?out|timeout|deadline`,
+		`unavailable|busy|in progress|pending|modification.{0,80}(hour|cooldown|wait)|VolumeModificationRateExceeded`,
+		`IncorrectModificationState|no space|not enough|insufficient|out of`)
 )
 
 func infeasible(v *View) (Finding, Truth) {

@@ -189,7 +189,10 @@ func (v *View) setsGroup() bool {
 	return v.Pod != nil && v.Pod.Spec.SecurityContext != nil && v.Pod.Spec.SecurityContext.FSGroup != nil
 }
 
-var serverSilent = phrase(`not responding|timed out|connection (refused|reset)|socket (closed|error)|no route to host|unreachable|error connecting to socket|connect error|host is down|reconnect|session (lost|recovery timed out)|detected conn error|keep[- ]?alive`)
+var serverSilent = phrase(
+	`not responding|timed out|connection (refused|reset)|socket (closed|error)|no route to host|unreachable`,
+	`error connecting to socket|connect error|host is down|reconnect|session (lost|recovery timed out)|detected conn error`,
+	`keep[- ]?alive`)
 
 // proveServer: the kernel waits for a server.
 func proveServer(v *View, n *nodeFacts, t *trouble) *blame {

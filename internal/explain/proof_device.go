@@ -53,7 +53,10 @@ func proveStale(v *View, n *nodeFacts, _ *trouble) *blame {
 	return b
 }
 
-var ioError = phrase(`I/O error|rejecting I/O|offline device|unaligned|lost (page )?write|medium error|blk_update_request|critical (target|medium|nexus) error|device not ready|session recovery timed out|no usable path|remaining active paths: 0|hard resetting|Unrecovered read error|transport failure`)
+var ioError = phrase(
+	`I/O error|rejecting I/O|offline device|unaligned|lost (page )?write|medium error|blk_update_request`,
+	`critical (target|medium|nexus) error|device not ready|session recovery timed out|no usable path`,
+	`remaining active paths: 0|hard resetting|Unrecovered read error|transport failure`)
 
 // proveUnreadable: the device is there and cannot be read.
 func proveUnreadable(v *View, n *nodeFacts, t *trouble) *blame {
@@ -91,9 +94,13 @@ func proveUnreadable(v *View, n *nodeFacts, t *trouble) *blame {
 }
 
 var (
-	busyWords = phrase(`busy|in use|being used|readwrite|read-write|is mounted|already mounted|exclusive|read-only|wrong medium type|wrong fs type|held|opened`)
+	busyWords = phrase(
+		`busy|in use|being used|readwrite|read-write|is mounted|already mounted|exclusive|read-only|wrong medium type`,
+		`wrong fs type|held|opened`)
 	heldOpen  = regexp.MustCompile(`[Hh]eld open by (\S+)`)
-	refusedBy = phrase(`refused by peer|declined by peer|peer may not become primary|multiple primaries not allowed|held open|need access to uptodate data`)
+	refusedBy = phrase(
+		`refused by peer|declined by peer|peer may not become primary|multiple primaries not allowed|held open`,
+		`need access to uptodate data`)
 )
 
 // proveHolder: something holds the device, on this node or, of a replicated one, on another.
@@ -392,9 +399,16 @@ func (n *nodeFacts) mountedTwin(d *nodereport.Device, uuid string) *nodereport.D
 	return nil
 }
 
-var unsupported = phrase(`unknown (incompatible|incompat|ro-compat|required|log incompat\w*) features?|couldn't mount (\w+ )?because of unsupported|cannot be safely mounted by this kernel|unsupported (feature|version|block ?size|sector)|not supported by this kernel|has unsupported|sectorsize \d+ not (yet )?supported|unrecognized feature|unknown (or )?unsupported|bad block size|File system with blocksize \d+ bytes\. Only pagesize|incompatible features|cannot mount because of unsupported`)
+var unsupported = phrase(
+	`unknown (incompatible|incompat|ro-compat|required|log incompat\w*) features?`,
+	`couldn't mount (\w+ )?because of unsupported|cannot be safely mounted by this kernel`,
+	`unsupported (feature|version|block ?size|sector)|not supported by this kernel|has unsupported`,
+	`sectorsize \d+ not (yet )?supported|unrecognized feature|unknown (or )?unsupported|bad block size`,
+	`File system with blocksize \d+ bytes\. Only pagesize|incompatible features|cannot mount because of unsupported`)
 
-var badOption = phrase(`(unrecognized|unknown|unsupported|invalid|bad) mount option|unknown parameter|bad value for|mount option .{0,60}(not supported|incompatible|requires)|option .{0,40}requires`)
+var badOption = phrase(
+	`(unrecognized|unknown|unsupported|invalid|bad) mount option|unknown parameter|bad value for`,
+	`mount option .{0,60}(not supported|incompatible|requires)|option .{0,40}requires`)
 
 // proveOptions: the kernel refuses a mount option.
 func proveOptions(v *View, n *nodeFacts, t *trouble) *blame {
@@ -449,7 +463,10 @@ func proveUnsupported(v *View, n *nodeFacts, t *trouble) *blame {
 	return b
 }
 
-var kernelRefuses = phrase(`connect for subsystem \S+ is not allowed|failed to (blocklist|blacklist|acquire lock).{0,40}-13|: -13$|authenticat\w* (error|fail)|auth protocol .{0,40}(fail|error)|STATUS_(ACCESS_DENIED|LOGON_FAILURE)|login (failed|rejected)|rejected.{0,40}(authorization|credential)|access denied|permission denied|CIFS.{0,80}(-13|logon)`)
+var kernelRefuses = phrase(
+	`connect for subsystem \S+ is not allowed|failed to (blocklist|blacklist|acquire lock).{0,40}-13|: -13$`,
+	`authenticat\w* (error|fail)|auth protocol .{0,40}(fail|error)|STATUS_(ACCESS_DENIED|LOGON_FAILURE)`,
+	`login (failed|rejected)|rejected.{0,40}(authorization|credential)|access denied|permission denied|CIFS.{0,80}(-13|logon)`)
 
 // proveRefused: the kernel was refused by the server.
 func proveRefused(v *View, n *nodeFacts, t *trouble) *blame {
@@ -506,7 +523,12 @@ func proveReadOnlyDevice(v *View, n *nodeFacts, t *trouble) *blame {
 	return b
 }
 
-var corruptWords = phrase(`corrupt|bad (geometry|magic|superblock|inode|header|CRC)|structure needs cleaning|invalid (journal|superblock|checksum)|checksum (error|mismatch|invalid|verify)|error loading journal|recovery failed|error (count|-117|-74|117)|log mount/recovery failed|log mount failed|failed to recover|metadata|unmount and run xfs_repair|can't find ext4 filesystem|group descriptors corrupted|open_ctree failed|no journal found|mounting with errors|EXT[234]-fs error`)
+var corruptWords = phrase(
+	`corrupt|bad (geometry|magic|superblock|inode|header|CRC)|structure needs cleaning|invalid (journal|superblock|checksum)`,
+	`checksum (error|mismatch|invalid|verify)|error loading journal|recovery failed|error (count|-117|-74|117)`,
+	`log mount/recovery failed|log mount failed|failed to recover|metadata|unmount and run xfs_repair`,
+	`can't find ext4 filesystem|group descriptors corrupted|open_ctree failed|no journal found|mounting with errors`,
+	`EXT[234]-fs error`)
 
 // proveCorrupt: the filesystem is damaged.
 func proveCorrupt(v *View, n *nodeFacts, t *trouble) *blame {

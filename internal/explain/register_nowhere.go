@@ -13,7 +13,9 @@ import (
 )
 
 // The scheduler's words when a node is left out for the pod's volume.
-var volumeKeepsOff = phrase(`free storage|volume node affinity|PersistentVolume's node affinity|available persistent volumes|CSI driver is not installed|available volume zone`)
+var volumeKeepsOff = phrase(
+	`free storage|volume node affinity|PersistentVolume's node affinity|available persistent volumes`,
+	`CSI driver is not installed|available volume zone`)
 
 // noTopology: the provisioner finds no topology to make the volume for, since no node has the driver.
 var noTopology = phrase(`no topology key|no available topology|error generating accessibility requirements|topology.*not found`)

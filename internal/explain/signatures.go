@@ -17,7 +17,7 @@ type signature struct {
 	phrases
 }
 
-func sig(cause, pattern string) signature { return signature{cause, phrase(pattern)} }
+func sig(cause string, patterns ...string) signature { return signature{cause, phrase(patterns...)} }
 
 // told gives the cause that a hop's error text tells; empty when no row knows it.
 func told(signatures []signature, text string) string {
@@ -39,15 +39,15 @@ type alternative struct {
 	pattern func() *regexp.Regexp
 }
 
-// phrase makes phrases of a regular expression, without regard to case; a dot matches newlines too.
-func phrase(pattern string) phrases { return compiled("(?is:", pattern) }
+// phrase makes phrases of regular expressions, without regard to case; a dot matches newlines too.
+func phrase(patterns ...string) phrases { return compiled("(?is:", patterns) }
 
-// exact makes phrases of a regular expression that minds the case.
-func exact(pattern string) phrases { return compiled("(?s:", pattern) }
+// exact makes phrases of regular expressions that mind the case.
+func exact(patterns ...string) phrases { return compiled("(?s:", patterns) }
 
-func compiled(flags, pattern string) phrases {
+func compiled(flags string, patterns []string) phrases {
 	var out phrases
-	for _, one := range alternatives(pattern) {
+	for _, one := range alternatives(strings.Join(patterns, "|")) {
 		one = flags + one + ")"
 		re, err := syntax.Parse(one, syntax.Perl)
 		if err != nil {

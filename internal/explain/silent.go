@@ -489,7 +489,9 @@ func (n *nodeFacts) stopped(d *nodereport.Device) bool {
 	return n.kernelSays(func(l nodereport.LogLine) bool { return about(l, d) && shutDown.in(l.Message) }) != nil
 }
 
-var shutDown = phrase(`remounting filesystem read-only|forced readonly|shutting down filesystem|filesystem has been shut down|please (unmount|umount) the filesystem|aborting journal|detected aborted journal|log I/O error`)
+var shutDown = phrase(
+	`remounting filesystem read-only|forced readonly|shutting down filesystem|filesystem has been shut down`,
+	`please (unmount|umount) the filesystem|aborting journal|detected aborted journal|log I/O error`)
 
 // about tells whether a kernel line is about a device.
 func about(l nodereport.LogLine, d *nodereport.Device) bool {

@@ -16,12 +16,21 @@ import (
 
 // snapshotWords are the words of snapshot-controller, csi-snapshotter and drivers when a snapshot cannot be made.
 var snapshotWords = []signature{
-	sig("snapshot/class-missing", `volumesnapshotclass\S* "[^"]*" not found|failed to (retrieve|get) snapshot class|default snapshot class|without a snapshot class`),
+	sig("snapshot/class-missing",
+		`volumesnapshotclass\S* "[^"]*" not found|failed to (retrieve|get) snapshot class|default snapshot class`,
+		`without a snapshot class`),
 	sig("snapshot/rbac", `is forbidden: User "|cannot (get|list|watch|create|update|patch|delete) resource "`),
-	sig("snapshot/secret-missing", `failed to get (credentials|secret)|cannot (get credentials|retrieve secrets)|error getting secret|secrets? "[^"]+" not found|\bsecrets? (\S+ ){0,3}(is|are|was|were) (empty|missing|nil|not (found|set|provided|specified))|`+
+	sig("snapshot/secret-missing",
+		`failed to get (credentials|secret)|cannot (get credentials|retrieve secrets)|error getting secret`,
+		`secrets? "[^"]+" not found`,
+		`\bsecrets? (\S+ ){0,3}(is|are|was|were) (empty|missing|nil|not (found|set|provided|specified))`,
 		`(empty|missing|nil|no) (\S+ )?secrets?\b|in secrets? (is |are )?(missing|empty|not found)`),
-	sig("snapshot/source-not-ready", `not yet bound to a PV|failed to retrieve PVC?\b|PVC source for snapshot|non-CSI volumes is not supported|cannot find CSI PersistentVolumeSource|claim in dataSource not bound|cannot get (claim|volume) from snapshot|`+
-		`VolumeSnapshotContent is (missing|not bound|dynamically provisioned)|is pre-provisioned while expecting|non-existing content|VolumeSnapshotRef does not match|not bound to the VolumeSnapshot|can ?not find snapshot for snapshotID|volume name is empty`),
+	sig("snapshot/source-not-ready",
+		`not yet bound to a PV|failed to retrieve PVC?\b|PVC source for snapshot|non-CSI volumes is not supported`,
+		`cannot find CSI PersistentVolumeSource|claim in dataSource not bound|cannot get (claim|volume) from snapshot`,
+		`VolumeSnapshotContent is (missing|not bound|dynamically provisioned)|is pre-provisioned while expecting`,
+		`non-existing content|VolumeSnapshotRef does not match|not bound to the VolumeSnapshot`,
+		`can ?not find snapshot for snapshotID|volume name is empty`),
 }
 
 var snapshotCauses = []Cause{{

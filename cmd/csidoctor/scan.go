@@ -82,11 +82,11 @@ func (o *options) scan(ctx context.Context, all bool) error {
 	return o.status(l.Verdict)
 }
 
-// Until the heap is that large its garbage is let be; from there on it may be half of what is in use. The objects of a large cluster stay, and as
+// Until the heap is that large its garbage is let be; from there on it may be two fifths of what is in use. The objects of a large cluster stay, and as
 // much again in garbage would not fit beside them.
 const (
 	roomy          = 300 << 20
-	garbagePercent = 50
+	garbagePercent = 40
 )
 
 // spareMemory sets that after each collection of garbage anew.

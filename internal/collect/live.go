@@ -61,6 +61,9 @@ func NewLive(getter genericclioptions.RESTClientGetter, o LiveOptions) (*Live, e
 	config.UserAgent = o.UserAgent
 	config.QPS = -1
 	config.WarningHandler, config.WarningHandlerWithContext = rest.NoWarnings{}, nil
+	if o.Redact == nil {
+		o.Redact = func(o snapshot.Object) snapshot.Object { return o }
+	}
 	l := &Live{host: config.Host, redact: o.Redact, logs: o.Logs, wire: &wire{}, builtin: map[schema.GroupVersion]rest.Interface{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		l.wire.next = next

@@ -29,13 +29,15 @@ const (
 	vac       = "volumeattributesclasses.storage.k8s.io"
 	snapshots = "volumesnapshots.snapshot.storage.k8s.io"
 	vendor    = "secretproviderclasses.secrets-store.csi.x-k8s.io"
+
+	manyEvents = 12_000 // three pages
 )
 
 // cluster has one of each way in which an object comes over the wire.
 func cluster() *snapshot.Snapshot {
 	s := snapshot.New()
 	s.Server = "v1.33.4"
-	for i := range 1200 {
+	for i := range manyEvents {
 		e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("e-%04d", i)}, InvolvedObject: corev1.ObjectReference{UID: "u1"}}
 		e.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Event"))
 		s.Add(e)
@@ -91,7 +93,7 @@ func TestLiveReadsEveryKind(t *testing.T) {
 		{pods("", ""), 3},
 		{snapshot.Query{Resource: "pods", Fields: "spec.nodeName=node-b"}, 1},
 		{snapshot.Query{Resource: "pods", Namespace: "shop", Labels: "app in (b,c)"}, 1},
-		{snapshot.Query{Resource: "events", Namespace: "shop", Fields: "involvedObject.uid=u1"}, 1200},
+		{snapshot.Query{Resource: "events", Namespace: "shop", Fields: "involvedObject.uid=u1"}, manyEvents},
 		{query("nodes", "", ""), 0},
 		{query(vac, "", "gold"), 1},
 		{query(snapshots, "shop", ""), 1},
@@ -126,7 +128,7 @@ func TestLiveReadsEveryKind(t *testing.T) {
 	}
 	pages := slices.DeleteFunc(server.Asked(), func(r string) bool { return !strings.Contains(r, "/events") })
 	if len(pages) != 3 {
-		t.Errorf("1200 events in pages of 500: %v", pages)
+		t.Errorf("%d events in pages of 5000: %v", manyEvents, pages)
 	}
 }
 
@@ -219,7 +221,7 @@ func TestPagingThatExpires(t *testing.T) {
 		return nil
 	}})
 	events := snapshot.Query{Resource: "events", Namespace: "shop"}
-	if a := live(t, server).Fetch(t.Context(), events); a.Gap != nil || len(a.Objects) != 1200 {
+	if a := live(t, server).Fetch(t.Context(), events); a.Gap != nil || len(a.Objects) != manyEvents {
 		t.Errorf("no fall back to the full list: %d, %+v", len(a.Objects), a.Gap)
 	}
 	never := apitest.Start(t, cluster(), apitest.Options{Inject: func(r *http.Request) *metav1.Status {

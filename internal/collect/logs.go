@@ -56,11 +56,7 @@ func (l *Live) excerpts(ctx context.Context, q snapshot.Query) Answer {
 		if len(excerpt.Lines) == 0 {
 			continue
 		}
-		var o snapshot.Object = excerpt
-		if l.redact != nil {
-			o = l.redact(o)
-		}
-		out = append(out, o)
+		out = append(out, l.redact(excerpt))
 	}
 	return Answer{Objects: out}
 }

@@ -94,19 +94,21 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A long list comes in pages, so that its text is never held as a whole.
-func TestLongListsComeInPages(t *testing.T) {
+// A long list comes at once from the API server's cache, and in pages where it has none.
+func TestLongLists(t *testing.T) {
 	full := snapshot.New()
-	for i := range 1200 {
+	for i := range manyEvents {
 		full.Add(typicalClaim(i))
 	}
-	server := apitest.Start(t, full, apitest.Options{Now: taken})
 	q := snapshot.Query{Resource: "persistentvolumeclaims"}
-	if a := live(t, server).Fetch(t.Context(), q); a.Gap != nil || len(a.Objects) != 1200 {
-		t.Errorf("%d objects, gap %+v", len(a.Objects), a.Gap)
-	}
-	if asked := server.Asked(); len(asked) != 3 || strings.Contains(asked[0], "resourceVersion") {
-		t.Error(asked)
+	for uncached, requests := range map[bool]int{false: 1, true: 3} {
+		server := apitest.Start(t, full, apitest.Options{Now: taken, Uncached: uncached})
+		if a := live(t, server).Fetch(t.Context(), q); a.Gap != nil || len(a.Objects) != manyEvents {
+			t.Errorf("%d objects, gap %+v", len(a.Objects), a.Gap)
+		}
+		if asked := server.Asked(); len(asked) != requests || !strings.Contains(asked[0], "resourceVersion=0") {
+			t.Error(uncached, asked)
+		}
 	}
 }
 

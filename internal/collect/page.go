@@ -1,13 +1,17 @@
 package collect
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
@@ -24,22 +28,44 @@ const (
 	metaManagedFields = 17
 )
 
-// decodePage gives the objects of a list in protobuf one by one. The usual decoder makes an array of them all, copies that as it grows, and keeps
-// it for as long as any one of them; and a quarter of most objects is managedFields, which are left out here before they are made.
-func decodePage(body []byte, k *snapshot.Kind, each func(runtime.Object) error) (list metav1.List, err error) {
-	err = errors.New("an envelope without an object")
-	var item []byte
-	broken := eachField(body[len(protobufMagic):], func(n protowire.Number, _, raw []byte) error {
+const maxObject = 16 << 20 // etcd takes no more than 1.5 MiB, unless it is told to
+
+// decodeList gives the objects of a list one by one while they come, so that of a list of any length no more than one object is held as text.
+// The usual decoder waits for all of it, makes an array of all objects, and keeps that for as long as any one of them.
+func decodeList(body io.Reader, k *snapshot.Kind, each func(snapshot.Object) error) (list metav1.List, err error) {
+	in := bufio.NewReaderSize(body, 64<<10)
+	if head, _ := in.Peek(len(protobufMagic)); k != nil && bytes.Equal(head, protobufMagic) {
+		_, _ = in.Discard(len(protobufMagic)) // they are there
+		err = decodeProtobuf(in, k, &list.ListMeta, each)
+	} else {
+		err = decodeJSON(in, k, &list.ListMeta, each)
+	}
+	return list, err
+}
+
+func decodeProtobuf(in *bufio.Reader, k *snapshot.Kind, meta *metav1.ListMeta, each func(snapshot.Object) error) error {
+	found := false
+	var text bytes.Buffer
+	var bare []byte
+	err := streamFields(in, func(n protowire.Number, value *io.LimitedReader) error {
 		if n != unknownRaw {
 			return nil
 		}
-		err = eachField(raw, func(n protowire.Number, _, value []byte) error {
+		found = true
+		return streamFields(bufio.NewReader(value), func(n protowire.Number, value *io.LimitedReader) error {
+			if value.N > maxObject {
+				return fmt.Errorf("an object of %d bytes", value.N)
+			}
+			text.Reset()
+			if _, err := text.ReadFrom(value); err != nil || value.N > 0 { // cut off
+				return err
+			}
 			switch n {
 			case listMeta:
-				return list.ListMeta.Unmarshal(value)
+				return meta.Unmarshal(text.Bytes())
 			case listItems:
 				var err error
-				if item, err = withoutManagedFields(item[:0], value); err != nil {
+				if bare, err = withoutManagedFields(bare[:0], text.Bytes()); err != nil {
 					return err
 				}
 				o := k.New()
@@ -47,16 +73,142 @@ func decodePage(body []byte, k *snapshot.Kind, each func(runtime.Object) error) 
 				if !ok {
 					return fmt.Errorf("%T has no form in protobuf", o)
 				}
-				if err := into.Unmarshal(item); err != nil {
+				if err := into.Unmarshal(bare); err != nil {
 					return err
 				}
+				o.GetObjectKind().SetGroupVersionKind(k.Group.WithVersion(k.Version)) // a list leaves it out
 				return each(o)
 			}
 			return nil
 		})
-		return nil
 	})
-	return list, errors.Join(broken, err)
+	if err == nil && !found {
+		return errors.New("an envelope without an object")
+	}
+	return err
+}
+
+// decodeJSON is for kinds that have no other form, and for servers that know no other.
+func decodeJSON(body io.Reader, k *snapshot.Kind, meta *metav1.ListMeta, each func(snapshot.Object) error) error {
+	in := &io.LimitedReader{R: body, N: maxObject}
+	d := json.NewDecoder(in)
+	value := func(into any) error {
+		in.N = maxObject
+		err := d.Decode(into)
+		if err != nil && in.N == 0 {
+			return fmt.Errorf("an object of more than %d bytes", maxObject)
+		}
+		return err
+	}
+	found := false
+	items := func() error {
+		t, err := d.Token()
+		if found = err == nil && (t == nil || t == json.Delim('[')); !found || t == nil {
+			return err
+		}
+		for d.More() {
+			var raw json.RawMessage
+			if err := value(&raw); err != nil {
+				return err
+			}
+			o, err := decodeObject(raw, k)
+			if err != nil {
+				return err
+			}
+			if err := each(o); err != nil {
+				return err
+			}
+		}
+		_, err = d.Token()
+		return err
+	}
+	t, err := d.Token()
+	if t == json.Delim('{') {
+		for err == nil && d.More() {
+			var key json.Token
+			if key, err = d.Token(); err != nil {
+				break
+			}
+			switch key {
+			case "metadata":
+				err = value(meta)
+			case "items":
+				err = items()
+			default:
+				err = value(&json.RawMessage{})
+			}
+		}
+		if err == nil {
+			_, err = d.Token()
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	case err == nil && !found:
+		return errors.New("a JSON text that is no list")
+	}
+	return err
+}
+
+func decodeObject(raw []byte, k *snapshot.Kind) (snapshot.Object, error) {
+	if k == nil {
+		return snapshot.Decode(raw)
+	}
+	return snapshot.DecodeAs(raw, k.Group.WithVersion(k.Version)) // lists of built-in kinds leave it out
+}
+
+// streamFields gives the fields of a message that are texts or messages; what each leaves of one is passed over.
+func streamFields(in *bufio.Reader, each func(n protowire.Number, value *io.LimitedReader) error) error {
+	for {
+		tag, err := binary.ReadUvarint(in)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		n, kind := protowire.DecodeTag(tag)
+		switch {
+		case err != nil:
+		case n < protowire.MinValidNumber:
+			err = errors.New("a field without a number")
+		case kind == protowire.BytesType:
+			err = streamValue(in, n, each)
+		case kind == protowire.VarintType:
+			_, err = binary.ReadUvarint(in)
+		case kind == protowire.Fixed32Type:
+			_, err = in.Discard(4)
+		case kind == protowire.Fixed64Type:
+			_, err = in.Discard(8)
+		default:
+			err = fmt.Errorf("a field of type %d", kind)
+		}
+		if errors.Is(err, io.EOF) {
+			return io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func streamValue(in *bufio.Reader, n protowire.Number, each func(n protowire.Number, value *io.LimitedReader) error) error {
+	size, err := binary.ReadUvarint(in)
+	if err != nil {
+		return err
+	}
+	if size > math.MaxInt64 {
+		return errors.New("a field longer than any")
+	}
+	value := &io.LimitedReader{R: in, N: int64(size)}
+	if err := each(n, value); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, value); err != nil {
+		return err
+	}
+	if value.N > 0 {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
 }
 
 // withoutManagedFields adds an object to out.
@@ -110,5 +262,3 @@ func eachField(message []byte, each func(n protowire.Number, whole, value []byte
 	}
 	return nil
 }
-
-func isProtobuf(body []byte) bool { return bytes.HasPrefix(body, protobufMagic) }

@@ -3,10 +3,10 @@ package collect
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	pageSize = 500 // kubectl's
+	pageSize = 5000 // pages come one after the other: with kubectl's 500 the events of a large cluster are a hundred requests
 	// A server that fails for a moment (a change of etcd's leader, say) is asked again. One that says when is so by client-go.
 	maxTries = 3
 	pause    = 200 * time.Millisecond
@@ -48,77 +48,48 @@ func (l *Live) read(ctx context.Context, q snapshot.Query, v string) ([]snapshot
 		return []snapshot.Object{l.kept(d)}, nil
 	}
 
-	// Of a list no more than one page is held as it came: what is kept of its objects is taken out before the next is asked for.
 	var out []snapshot.Object
-	keep := func(o runtime.Object) error {
-		d, err := decoded(k, o)
-		if err == nil {
-			out = append(out, l.kept(d))
-		}
-		return err
-	}
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		if o.Continue == "" { // the first page, or all at once because the pages expired
 			out = nil
 		}
-		if !typed {
-			list, err := again(ctx, func() (*unstructured.UnstructuredList, error) {
-				return l.custom.Resource(gvr).Namespace(q.Namespace).List(ctx, o)
-			})
-			if err != nil {
-				return nil, err
+		body, err := again(ctx, func() (io.ReadCloser, error) {
+			r := l.raw.Get().AbsPath(listPath(gvr, q.Namespace)...)
+			if typed {
+				r = request(client, gvr, q)
 			}
-			return emptied(list, keep)
-		}
-		answer, err := again(ctx, func() (rest.Result, error) {
-			r := request(client, gvr, q).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
-			return r, r.Error() // Raw alone does not read what the server says of a refusal
+			return r.SpecificallyVersionedParams(&o, metav1.ParameterCodec, metav1.SchemeGroupVersion).Stream(ctx)
 		})
 		if err != nil {
 			return nil, err
 		}
-		body, err := answer.Raw()
-		if err != nil {
-			return nil, err
-		}
-		if isProtobuf(body) {
-			list, err := decodePage(body, k, keep)
-			return &list, err
-		}
-		list, err := answer.Get()
-		if err != nil {
-			return nil, err
-		}
-		return emptied(list, keep)
+		defer body.Close()
+		list, err := decodeList(body, k, func(o snapshot.Object) error {
+			out = append(out, l.kept(o))
+			return nil
+		})
+		return &list, err
 	})
 	pages.PageSize = pageSize
-	// What a selector narrows is answered from the API server's cache (resourceVersion=0): it is milliseconds old and costs no
-	// read of etcd, where before 1.31 a list by node would read every pod. A server ignores the limit then, so a list that may
-	// be long is not asked for so. Gets, which the target and its own objects are read by, are always the newest.
-	o := metav1.ListOptions{FieldSelector: q.Fields, LabelSelector: q.Labels}
-	if q.Fields+q.Labels != "" {
-		o.ResourceVersion = "0"
-	}
-	_, _, err := pages.List(ctx, o)
+	// The API server answers from its cache (resourceVersion=0), all at once, whatever the limit: that is milliseconds old, and costs no read of etcd
+	// in any version. Pages are of what it does not cache: events, and all while it starts. Gets, which the target and its own objects are read by,
+	// are always the newest.
+	_, _, err := pages.List(ctx, metav1.ListOptions{FieldSelector: q.Fields, LabelSelector: q.Labels, ResourceVersion: "0"})
 	return out, err
 }
 
-// emptied is what is left of a list when each of its objects was taken.
-func emptied(list runtime.Object, take func(runtime.Object) error) (runtime.Object, error) {
-	if err := meta.EachListItem(list, take); err != nil {
-		return nil, err
+func listPath(gvr schema.GroupVersionResource, namespace string) []string {
+	path := []string{"/apis", gvr.Group, gvr.Version}
+	if namespace != "" {
+		path = append(path, "namespaces", namespace)
 	}
-	return list, meta.SetList(list, nil)
+	return append(path, gvr.Resource)
 }
 
 // kept is what is kept of an object: no more than answers are made from, and no secret.
 func (l *Live) kept(o snapshot.Object) snapshot.Object {
 	snapshot.Trim(o)
-	if l.redact != nil {
-		o = l.redact(o)
-	}
-	l.shared.Share(o)
-	return o
+	return l.shared.Redact(o, l.redact)
 }
 
 // again asks again what the server failed to answer and may answer in a moment.

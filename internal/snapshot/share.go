@@ -36,29 +36,72 @@ func (s *Shared) Share(o Object) {
 	s.walk(reflect.ValueOf(o).Elem())
 }
 
-// list shares the containers of pods that are made from one template. What is shared already others may be reading.
-func (s *Shared) list(containers []corev1.Container) []corev1.Container {
-	if len(containers) == 0 {
-		return nil
+// Redact is Share of what redact makes of an object. The containers of pods that are made from one template it redacts once.
+func (s *Shared) Redact(o Object, redact func(Object) Object) Object {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		o = redact(o)
+		s.Share(o)
+		return o
 	}
+	containers, init := s.redacted(p.Spec.Containers, redact), s.redacted(p.Spec.InitContainers, redact)
+	p.Spec.Containers, p.Spec.InitContainers = nil, nil
+	p = redact(p).(*corev1.Pod)
+	s.Share(p)
+	p.Spec.Containers, p.Spec.InitContainers = containers, init
+	return p
+}
+
+func (s *Shared) redacted(containers []corev1.Container, redact func(Object) Object) []corev1.Container {
+	key, ok := template(containers)
+	s.mu.Lock()
+	have, known := s.containers[key]
+	s.mu.Unlock()
+	if known && ok {
+		return have
+	}
+	p := redact(&corev1.Pod{Spec: corev1.PodSpec{Containers: containers}}).(*corev1.Pod)
+	s.Share(p)
+	if ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.keep(key, p.Spec.Containers)
+	}
+	return p.Spec.Containers
+}
+
+func (s *Shared) keep(key [sha256.Size]byte, containers []corev1.Container) {
+	if len(s.containers) < maxTexts {
+		s.containers[key] = containers
+	}
+}
+
+// template tells containers from others; it cannot where one has no form in protobuf, and then they are only not shared.
+func template(containers []corev1.Container) (key [sha256.Size]byte, ok bool) {
 	sum := sha256.New()
 	for i := range containers {
 		raw, err := containers[i].Marshal()
 		if err != nil {
-			return containers // it is only not shared
+			return key, false
 		}
 		sum.Write(raw)
 	}
-	key := [sha256.Size]byte(sum.Sum(nil))
+	return [sha256.Size]byte(sum.Sum(nil)), len(containers) > 0
+}
+
+// list shares the containers of pods that are made from one template. What is shared already others may be reading.
+func (s *Shared) list(containers []corev1.Container) []corev1.Container {
+	key, ok := template(containers)
+	if !ok {
+		return containers
+	}
 	if have, ok := s.containers[key]; ok {
 		return have
 	}
 	for i := range containers {
 		s.walk(reflect.ValueOf(&containers[i]).Elem())
 	}
-	if len(s.containers) < maxTexts {
-		s.containers[key] = containers
-	}
+	s.keep(key, containers)
 	return containers
 }
 
@@ -115,17 +158,15 @@ func (s *Shared) walk(v reflect.Value) {
 	}
 }
 
-// walkMap makes the map anew: a key is changed in no other way.
+// walkMap puts the common copies in place of equal ones, of keys too: that a map takes the key that is set last is Go's own way.
 func (s *Shared) walkMap(v reflect.Value) {
 	m, ok := v.Interface().(map[string]string)
-	if !ok || m == nil {
+	if !ok {
 		return // quantities
 	}
-	shared := make(map[string]string, len(m))
 	for key, value := range m {
-		shared[s.text(key)] = s.text(value)
+		m[s.text(key)] = s.text(value)
 	}
-	v.Set(reflect.ValueOf(shared))
 }
 
 var containerList = reflect.TypeFor[[]corev1.Container]()

@@ -35,6 +35,12 @@ func TestShare(t *testing.T) {
 	for name, of := range map[string]func(*corev1.Pod) string{
 		"namespace": func(p *corev1.Pod) string { return p.Namespace }, "label": func(p *corev1.Pod) string { return p.Labels["app"] },
 		"owner": func(p *corev1.Pod) string { return p.OwnerReferences[0].Name }, "node": func(p *corev1.Pod) string { return p.Spec.NodeName },
+		"label's key": func(p *corev1.Pod) string {
+			for key := range p.Labels {
+				return key
+			}
+			return ""
+		},
 		"phase": func(p *corev1.Pod) string { return string(p.Status.Phase) }, "condition": func(p *corev1.Pod) string { return string(p.Status.Conditions[0].Type) },
 		"volume": func(p *corev1.Pod) string { return p.Spec.Volumes[0].Name },
 	} {
@@ -47,6 +53,33 @@ func TestShare(t *testing.T) {
 	s.Share(other)
 	if other.Spec.Containers[0].Image != "app:2" || a.Spec.Containers[0].Image != "app:1" {
 		t.Error("another template is not the same")
+	}
+}
+
+// Containers of one template are redacted once, and then they are what they would be by themselves.
+func TestRedactOnce(t *testing.T) {
+	var s Shared
+	times := 0
+	redact := func(o Object) Object {
+		p := o.(*corev1.Pod)
+		for i := range p.Spec.Containers {
+			times++
+			p.Spec.Containers[i].Env = []corev1.EnvVar{{Name: "A", Value: "masked"}}
+		}
+		if p.Spec.NodeName != "" {
+			p.Spec.NodeName = "masked"
+		}
+		return p
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		got, want := s.Redact(somePod(name), redact), somePod(name)
+		want.Spec.NodeName, want.Spec.Containers[0].Env[0].Value = "masked", "masked"
+		if !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	}
+	if times != 1 {
+		t.Errorf("containers of one template were redacted %d times", times)
 	}
 }
 

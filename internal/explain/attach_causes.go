@@ -182,8 +182,11 @@ func attachText(id, title, doc, why string, cure ...Step) Cause {
 				f.Why = sentence(f.Why) + " That machine is node " + strings.Join(names, ", ") + ", which no VolumeAttachment of the volume names."
 			}
 		}
-		if id == "attach/node-unknown" {
+		switch id {
+		case "attach/node-unknown":
 			v.answersAs(&f)
+		case "attach/backend-busy":
+			v.alsoWorkedOn(&f)
 		}
 		if text != t.Text {
 			f.Evidence = append(f.Evidence, t.Earlier[len(t.Earlier)-1].evidence())
@@ -196,6 +199,32 @@ func attachText(id, title, doc, why string, cure ...Step) Cause {
 		f.Fix = append(f.Fix, cure...)
 		return f, Yes
 	}}
+}
+
+// alsoWorkedOn names the other volumes that the driver is attaching to the node or detaching from it: one of them may be what
+// blocks the machine.
+func (v *View) alsoWorkedOn(f *Finding) {
+	var all []*storagev1.VolumeAttachment
+	v.ahead(func() { all, _ = list[*storagev1.VolumeAttachment](v.world, inAttachments, snapshot.Query{}) })
+	var also []string
+	for _, at := range all {
+		pv := text(at.Spec.Source.PersistentVolumeName)
+		if at.Spec.NodeName != v.Node || at.Spec.Attacher != v.Driver || pv == "" || pv == v.volumeName() || at.DeletionTimestamp == nil && at.Status.Attached {
+			continue
+		}
+		what, since := "attached", at.CreationTimestamp.Time
+		if at.DeletionTimestamp != nil {
+			what, since = "detached", at.DeletionTimestamp.Time
+		}
+		also = append(also, fmt.Sprintf("%s is being %s for %s", pv, what, ago(v.age(since))))
+		f.Evidence = append(f.Evidence, fact(ref(at), "spec.source.persistentVolumeName", pv+", being "+what, since))
+		if len(also) == 3 {
+			break
+		}
+	}
+	if len(also) > 0 {
+		f.Why = sentence(f.Why) + fmt.Sprintf(" On that node volume %s, which may be what it is busy with.", strings.Join(also, ", volume "))
+	}
 }
 
 // answersAs adds to a finding that the driver on the node calls it another than the CSINode, where its report shows that.

@@ -329,6 +329,8 @@ func (c testCase) fooled(seen, blind explain.Diagnosis, q snapshot.Query) string
 		return ""
 	case report && c.Want.Verdict == explain.VerdictDegraded && blind.Verdict == explain.VerdictHealthy:
 		return "" // nothing but the node shows it, and a Running, Ready pod on an unprobed node is healthy
+	case strings.HasPrefix(id(seen), "publish/") && (q.Resource == "events" || q.Resource == "csidrivers.storage.k8s.io") && c.Want.Verdict == explain.VerdictDegraded && blind.Verdict == explain.VerdictHealthy:
+		return "" // nothing else shows that the driver fails to publish again what is mounted
 	case strings.HasPrefix(id(seen), "snapshot/") && q.Resource == "volumesnapshots.snapshot.storage.k8s.io" && c.Want.Verdict == explain.VerdictDegraded && blind.Verdict == explain.VerdictHealthy:
 		return "" // nothing points at the snapshot of a claim that works
 	case (blind.Verdict == explain.VerdictStuck || blind.Verdict == explain.VerdictUndetermined) && named:

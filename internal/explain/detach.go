@@ -32,7 +32,7 @@ func detachHop(v *View) Hop {
 		switch {
 		case pending == Yes:
 			return Hop{Status: StatusWaiting, Until: &until, Since: moment(h.Since), Object: &o, Note: "attached to node " + h.Name + ", which does not answer", reached: true}
-		case v.goes(): // whether it holds up the deletion is asked there
+		case v.goingClaim() || v.goingPV(): // whether it holds up the deletion is asked there
 		case len(h.Pods) > 0 || h.Ready == Yes && h.InUse == Yes:
 		case h.Ready == Unknown || h.Ready == Yes && h.InUse == Unknown:
 			return unknownHop(&o, "whether node "+h.Name+" needs it could not be read")
@@ -49,11 +49,6 @@ func detachHop(v *View) Hop {
 		return unknownHop(&Object{Kind: "VolumeAttachment"}, "which nodes hold the volume could not be read")
 	}
 	return skippedHop("")
-}
-
-// goes: the claim or the volume was asked to go.
-func (v *View) goes() bool {
-	return v.Claim != nil && v.Claim.DeletionTimestamp != nil || v.PV != nil && (v.PV.DeletionTimestamp != nil || v.PV.Status.Phase == "Released" || v.PV.Status.Phase == "Failed")
 }
 
 // detachTrouble is the detachError of a VolumeAttachment: it knows only the last try.

@@ -133,6 +133,26 @@ func endedAt(p *corev1.Pod) (last time.Time) {
 // mounted: the pod's volumes are, and the kubelet does not fail to mount this one again.
 func (v *View) mounted() bool { return v.Pod != nil && mounted(v.Pod) && v.mountTrouble() == nil }
 
+// republishTrouble is the kubelet's error in force of repeating NodePublishVolume for a pod that runs (requiresRepublish of the
+// CSIDriver): the mount stays, and what the driver puts there, secrets and tokens, grows old.
+func (v *View) republishTrouble() *trouble {
+	if v.Pod == nil || v.Driver == "" || finished(v.Pod) || !v.mounted() {
+		return nil
+	}
+	started := mountedBy(v.Pod)
+	var events []report
+	v.ahead(func() {
+		if d, _ := v.csiDriver(); d != nil && d.Spec.RequiresRepublish != nil && *d.Spec.RequiresRepublish {
+			events, _ = v.podEvents()
+		}
+	})
+	t := troubleIn(events, func(r report) bool { return r.Reason == "FailedMount" && r.Last.After(started) && v.names(r.Message) }, nil)
+	if t == nil || started.IsZero() || v.taken.Sub(t.At) > recent || v.settled(t) != StatusStuck {
+		return nil
+	}
+	return t
+}
+
 var unmounted = regexp.MustCompile(`(?:failed to process volumes|unmounted volumes)=\[([^\]]*)\]`)
 
 // waitsFor: kubelet's summary lists the pod's volume among those that it could not mount, and says more than that it waited.
@@ -271,6 +291,9 @@ type blame struct {
 func (v *View) blamed() (*blame, Truth) {
 	if !v.at(HopStage, HopPublish, HopStart) {
 		return nil, No
+	}
+	if t := v.republishTrouble(); t != nil && v.at(HopPublish) {
+		return &blame{Cause: v.tells(t), Status: StatusDegraded, Confidence: sure(v.tells(t), t.Text), Trouble: t, Evidence: []Evidence{t.Evidence}}, Yes
 	}
 	t := v.startTrouble()
 	if !v.at(HopStart) {

@@ -107,7 +107,7 @@ var mountWords = []signature{
 		`still (mounted|attached|mapped|published|open|in use) (on|to|by|at) (\w+ )?(node|host|worker|server|instance|machine)`,
 		`already contains mpath_member|already mounted or mount point busy|is (apparently )?in use by the system`,
 		`is mounted\b.{0,40}(will not|cannot continue)|contains a mounted filesystem|can'?t open exclusively`,
-		`device or resource busy|/dev/\S+ (is )?already mounted (on|at)\b|is in use\.\s*\S*\s*e2fsck|still being used`,
+		`device or resource busy|/dev/\S+ (is )?already mounted (on|at)\b|\b(device|dataset|volume) (is )?already mounted (on|at)\b|is in use\.\s*\S*\s*e2fsck|still being used`,
 		`wrong medium type`,
 		`(device|disk|image|lun)\b.{0,80}(is )?(already )?(in use|used|busy|held|opened|locked) (by|on|elsewhere)|held open by`,
 		`exclusive (open|lock|access).{0,60}(fail|denied|held)`,

@@ -20,7 +20,11 @@ func publishHop(v *View) Hop {
 	case v.Pod == nil:
 		return skippedHop("no pod uses it")
 	case v.mounted():
-		return v.silentHop(HopPublish)
+		h := v.silentHop(HopPublish)
+		if t := v.republishTrouble(); t != nil && h.Status == StatusOK {
+			return v.troubledHop(t, StatusDegraded, "mounted, and the driver's regular NodePublishVolume fails")
+		}
+		return h
 	case !v.passed(HopClaim, HopProvision, HopBind, HopSchedule, HopRegister, HopAttach, HopStage):
 		return laterHop("")
 	}

@@ -74,7 +74,7 @@ func registerHop(v *View) Hop {
 // unserving is what the node's report, where it is in the input, shows of a registered driver that can do no work there.
 func (v *View) unserving() string {
 	n, _ := v.atHand(v.Node)
-	if n == nil {
+	if n == nil || v.restartedSince(n.NodeReport) {
 		return ""
 	}
 	switch d := n.driver(v.Driver); {
@@ -85,6 +85,12 @@ func (v *View) unserving() string {
 		return "registered, and it says that it is not ready"
 	}
 	return ""
+}
+
+// restartedSince: a container of the plugin began after the report was taken, which tells nothing of its socket then.
+func (v *View) restartedSince(r *nodereport.NodeReport) (since bool) {
+	v.ahead(func() { since = v.plugin(v.Node).startedAt().After(r.CollectedAt) })
+	return since
 }
 
 func deadSocket(d *nodereport.Driver) bool {

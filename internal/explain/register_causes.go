@@ -222,7 +222,7 @@ func registerSocketDead(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	r, known := v.report(v.Node)
-	if r != nil {
+	if r != nil && !v.restartedSince(r) {
 		if d := socketOf(r, v.Driver); d != nil && deadSocket(d) {
 			if v.plugin(v.Node).known == Unknown {
 				return Finding{}, Unknown // a pod that crashes would be the cause
@@ -268,7 +268,7 @@ func registerNotReady(v *View) (Finding, Truth) {
 		return Finding{}, known
 	}
 	d := socketOf(r, v.Driver)
-	if d == nil || !saysNotReady(d) {
+	if d == nil || !saysNotReady(d) || v.restartedSince(r) {
 		return Finding{}, No
 	}
 	f := v.pluginFinding(v.Node, fmt.Sprintf("On node %s the driver %s answers that it is not ready. %s", v.Node, v.Driver, d.Identity.Error),

@@ -79,6 +79,11 @@ func wrongDevice(v *View, n *nodeFacts) *blame {
 			continue
 		}
 		b := &blame{Cause: "stage/wrong-device", Evidence: []Evidence{n.seenMount(m), n.seenDevice(d)}}
+		for _, part := range n.parts(d, 4) {
+			if part != d {
+				b.Evidence = append(b.Evidence, n.seenDevice(part))
+			}
+		}
 		b.Why = fmt.Sprintf("On node %s the volume %s is mounted from device %s, which belongs to volume %s", n.node, v.volumeName(), describe(d), otherName(other))
 		if own != nil {
 			b.Why += fmt.Sprintf("; its own device is %s", describe(own))
@@ -140,10 +145,33 @@ func (n *nodeFacts) tooSmall(v *View, d *nodereport.Device) bool {
 // foreign: a device is not the volume's own, nor stands on it. Of stacked devices (LVM, LUKS, RAID, loop) whose parts were not
 // seen that cannot be told.
 func (n *nodeFacts) foreign(d, own *nodereport.Device) bool {
-	if d == nil || own == nil || n.inStack(d) || d.Kind == "part" && strings.HasPrefix(d.Name, own.Name) {
+	if d == nil || own == nil {
 		return false
 	}
-	return slices.Contains([]string{"disk", "part", "rbd", "nbd", "drbd"}, d.Kind)
+	parts := n.parts(d, 4)
+	return len(parts) > 0 && !slices.ContainsFunc(append(parts, d), func(d *nodereport.Device) bool {
+		return n.inStack(d) || d.Kind == "part" && strings.HasPrefix(d.Name, own.Name)
+	})
+}
+
+// parts are the devices at the foot of a stack of no more than so many layers; none where one of them was not seen.
+func (n *nodeFacts) parts(d *nodereport.Device, layers int) []*nodereport.Device {
+	if slices.Contains([]string{"disk", "part", "rbd", "nbd", "drbd"}, d.Kind) {
+		return []*nodereport.Device{d}
+	}
+	var all []*nodereport.Device
+	for _, name := range d.Slaves {
+		below := n.named([]string{name})
+		if below == nil || layers == 0 {
+			return nil
+		}
+		parts := n.parts(below, layers-1)
+		if len(parts) == 0 {
+			return nil
+		}
+		all = append(all, parts...)
+	}
+	return all
 }
 
 // notPropagated: the pod's path is mounted in the driver's container and not on the node.

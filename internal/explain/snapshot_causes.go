@@ -194,7 +194,7 @@ func snapshotClassMissing(v *View) (Finding, Truth) {
 	switch {
 	case named == Unknown:
 		f.Confidence = Likely
-	case name != "":
+	case name != "" && v.hop(HopSnapshot).Status != StatusDegraded:
 		f.Status = StatusStuck // no try succeeds before somebody acts
 	}
 	if t != nil {

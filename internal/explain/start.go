@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -50,7 +51,7 @@ replaced or deleted on the volume while the pod runs.
 To be sure: look at that path on the volume.
 
 The volume itself is mounted rightly. A new pod is given the path anew.`,
-	Match: mountCause("start/subpath", "A subPath of volume VOLUME cannot be given to pod POD on node NODE", fixSubpath),
+	Match: subPathBroken,
 }, {
 	ID:    "start/mount-broken",
 	Title: "The mount under the container is dead",
@@ -176,6 +177,29 @@ func (v *View) groupPolicy() string {
 func fixOwnership(v *View, _ *blame) []Step {
 	return []Step{v.look("Watch the count of files grow", "-n", v.Pod.Namespace, "get", "events", "--field-selector", "involvedObject.name="+v.Pod.Name, "--watch"),
 		say("Wait while it grows. For the next start set fsGroupChangePolicy: OnRootMismatch in the pod's securityContext: it skips the walk when the top folder already has the group and mode. Where it is set already, the top folder does not match, and this walk mends that once. Without need for it, leave fsGroup out; for SELinux set seLinuxOptions so that the driver can mount with the label.")}
+}
+
+var aboutSubPath = mountCause("start/subpath", "A subPath of volume VOLUME cannot be given to pod POD on node NODE", fixSubpath)
+
+// subPathBroken adds which subPaths there are, and what the kubelet says of them in its log: the container's status has no reason.
+func subPathBroken(v *View) (Finding, Truth) {
+	f, known := aboutSubPath(v)
+	if known != Yes || v.Volume == nil {
+		return f, known
+	}
+	for _, c := range slices.Concat(v.Pod.Spec.InitContainers, v.Pod.Spec.Containers) {
+		for _, m := range c.VolumeMounts {
+			if path := cmp.Or(m.SubPath, m.SubPathExpr); m.Name == v.Volume.Name && path != "" {
+				f.Evidence = append(f.Evidence, fact(ref(v.Pod), "spec.containers["+c.Name+"].volumeMounts["+m.MountPath+"].subPath", path, time.Time{}))
+			}
+		}
+	}
+	folder := string(v.Pod.UID) + "/volume-subpaths/"
+	if t := v.kubeletLogged(func(text string, _ time.Time) bool { return strings.Contains(text, folder) }); t != nil {
+		f.Why = sentence(f.Why) + " The kubelet's log says: " + plainWords(t.Text)
+		f.Evidence = append(f.Evidence, t.Evidence)
+	}
+	return f, Yes
 }
 
 func fixSubpath(v *View, _ *blame) []Step {

@@ -366,9 +366,12 @@ func unpublishDriverError(v *View) (Finding, Truth) {
 		if ready == Unknown {
 			return Finding{}, Unknown
 		}
+		if ready == No {
+			return Finding{}, No // no kubelet works on it
+		}
 		if r == nil {
-			if !ended(o.Pod) || ready != Yes {
-				return Finding{}, min(ready.not(), Unknown).and(truth(ended(o.Pod)))
+			if !ended(o.Pod) {
+				return Finding{}, No
 			}
 			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s has ended on node %s and should be gone since %s, and its volume %s is not let go. Why stands in the log of that node's kubelet only.", o.Pod.Namespace, o.Pod.Name, o.Node, ago(o.Past), v.volumeName()))
 			f.Rest, f.Confidence, f.Fix = true, Possible, fix

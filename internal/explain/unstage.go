@@ -516,6 +516,29 @@ func (v *View) hungUnstage() (Finding, Truth) {
 	return Finding{}, No
 }
 
+// busy are the devices that a driver's error is about: those that it names, the volume's own, or the only one of its kind that
+// is held and that no other volume is mounted from.
+func (n *nodeFacts) busy(text string) []*nodereport.Device {
+	if named := n.spoken(text); len(named) > 0 {
+		return named
+	}
+	if d := n.knownDevice(); d != nil {
+		return []*nodereport.Device{d}
+	}
+	var held []*nodereport.Device
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		mounted := slices.ContainsFunc(n.table, func(m mountinfo.Mount) bool { return n.device(m) == d })
+		if slices.Contains([]string{"rbd", "nbd", "drbd"}, d.Kind) && names(text, d.Kind) && len(d.Holders) > 0 && !mounted {
+			held = append(held, d)
+		}
+	}
+	if len(held) == 1 {
+		return held
+	}
+	return nil
+}
+
 func unstageDriverError(v *View) (Finding, Truth) {
 	if v.Node != "" && v.at(HopUnstage) && v.hop(HopUnstage).Status == StatusDegraded {
 		return v.hungUnstage()
@@ -533,10 +556,12 @@ func unstageDriverError(v *View) (Finding, Truth) {
 		code, _ := grpc(line.Message)
 		f := v.keeperFinding(h, fmt.Sprintf("The driver %s cannot let volume %s go on node %s: %s", v.Driver, v.volumeName(), h.Name, strings.TrimSpace(code+" "+words)), logged(h.Name, "kubeletLog", line))
 		if n := v.factsOf(r, h.Name); busyWords.in(line.Message) {
-			for _, d := range n.spoken(line.Message) {
-				if holder := n.named(d.Holders); holder != nil {
-					f.Why = sentence(f.Why) + fmt.Sprintf(" The device %s is held by %s, a %s device%s.", describe(d), describe(holder), holder.Kind, strings.Join(prefixed(" ", holder.Links), ""))
-					f.Evidence = append(f.Evidence, n.seenDevice(d), n.seenDevice(holder))
+			for _, d := range n.busy(line.Message) {
+				for _, name := range d.Holders {
+					if holder := n.named([]string{name}); holder != nil {
+						f.Why = sentence(f.Why) + fmt.Sprintf(" The device %s is held by %s, a %s device%s.", describe(d), describe(holder), holder.Kind, strings.Join(prefixed(" ", holder.Links), ""))
+						f.Evidence = append(f.Evidence, n.seenDevice(d), n.seenDevice(holder))
+					}
 				}
 			}
 		}

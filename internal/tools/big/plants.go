@@ -59,6 +59,8 @@ var beside = map[string]string{
 	"labelled-nfs-volume-claim-got-default-class/data-volume-docs-0": "stuck schedule/not-the-volume", // its pod waits for the other claim
 	"queue/data-zookeeper-2":                                         "stuck schedule/not-the-volume", // of azure-vm-blocked-by-a-strangers-disk
 	"eleventh-hourly-copy-of-the-ledger/ledger-hourly-11":            "stuck snapshot/driver-error",   // the snapshot itself
+	"restore-from-snapshot-that-was-never-cut/wp-content":            "degraded snapshot/class-missing",
+	"snapshot-class-missing/data":                                    "degraded snapshot/class-missing",
 }
 
 // plant is a fault in the cluster, and what is to be said of it.

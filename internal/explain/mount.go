@@ -478,7 +478,7 @@ func mountCause(id, says string, fix func(*View, *blame) []Step) func(*View) (Fi
 		}
 		f := Finding{Status: b.Status, Until: b.Until, Confidence: b.Confidence, Why: b.Why, Evidence: b.Evidence, Fix: fix(v, b)}
 		if !b.Proven {
-			f.Why = v.say(says) + ": " + plainWords(b.Trouble.Text)
+			f.Why = b.aside(v.say(says) + ": " + plainWords(b.Trouble.Text))
 		}
 		if f.Status == "" {
 			if f.Status = v.unwell(b.Trouble); f.Status == StatusWaiting {
@@ -487,6 +487,14 @@ func mountCause(id, says string, fix func(*View, *blame) []Step) func(*View) (Fi
 		}
 		return f, Yes
 	}
+}
+
+// aside says besides what a failing repetition of a publish leaves as it is.
+func (b *blame) aside(why string) string {
+	if b.Status != StatusDegraded || b.Proven {
+		return why
+	}
+	return sentence(why) + " The pod keeps the mount that it has; what the driver puts there is not renewed."
 }
 
 // unwell is the status of a fault without one of its own: as its error has settled, else by whether the pod serves.

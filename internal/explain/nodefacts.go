@@ -242,7 +242,7 @@ func linkedTo(d *nodereport.Device, ids []string) bool {
 	for _, l := range d.Links {
 		for end := range l {
 			rest := l[end:]
-			if rest != "" && rest[0] != '/' && !strings.HasPrefix(rest, "-part") {
+			if rest != "" && rest[0] != '/' && !strings.HasPrefix(rest, "-part") && !strings.HasPrefix(rest, "-lun-") { // of an iSCSI target for the volume alone
 				continue
 			}
 			if head := bare(l[:end]); slices.ContainsFunc(ids, func(id string) bool { return strings.HasSuffix(head, id) }) {

@@ -123,6 +123,9 @@ func (v *View) cutFinding(c cut, f Finding) Finding {
 		f.Evidence = append(f.Evidence, fact(v.claimObject(), "spec.dataSource", ref(c.VolumeSnapshot).String(), v.Claim.CreationTimestamp.Time))
 		f.Why = fmt.Sprintf("Claim %s/%s is restored from snapshot %s. ", v.Namespace, v.ClaimName, c.Name) + f.Why
 	}
+	if v.asked.Kind != "VolumeSnapshot" && !strings.Contains(f.Why, c.Name) {
+		f.Why = fmt.Sprintf("Snapshot %s/%s: ", c.Namespace, c.Name) + f.Why
+	}
 	if f.Status == "" {
 		f.Status, f.Until = h.Status, h.Until
 	}

@@ -222,10 +222,11 @@ func registerSocketDead(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	r, known := v.report(v.Node)
+	unseen := v.plugin(v.Node).known == Unknown // a pod that crashes would be the cause, and one that just started would do
 	if r != nil && !v.restartedSince(r) {
 		if d := socketOf(r, v.Driver); d != nil && deadSocket(d) {
-			if v.plugin(v.Node).known == Unknown {
-				return Finding{}, Unknown // a pod that crashes would be the cause
+			if unseen {
+				return Finding{}, Unknown
 			}
 			f := v.pluginFinding(v.Node, fmt.Sprintf("On node %s nobody answers at the driver's socket %s (%s).", v.Node, d.Socket.Path, d.Socket.State),
 				fact(Object{Kind: "NodeReport", Name: v.Node}, "drivers["+v.Driver+"].socket", d.Socket.Path+" "+d.Socket.State+" "+d.Socket.Error, r.CollectedAt))
@@ -236,6 +237,9 @@ func registerSocketDead(v *View) (Finding, Truth) {
 	}
 	t := v.mountTrouble()
 	if t != nil && socketDead.MatchString(t.Text) {
+		if unseen {
+			return Finding{}, Unknown
+		}
 		f := v.pluginFinding(v.Node, fmt.Sprintf("On node %s the kubelet knows the driver %s and nobody answers at its socket: %s", v.Node, v.Driver, t.Text))
 		f.Fix = v.restartPlugin(v.Node)
 		return f, Yes

@@ -3,8 +3,11 @@ package explain
 import (
 	"maps"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +26,13 @@ const (
 func Scan(s *snapshot.Snapshot, namespace string, o Options) (List, Wanted) {
 	flooded := map[string]bool{}
 	for {
-		sc := &scan{world: newWorld(s, o), namespace: namespace, options: o, list: NewList(s), answers: map[Target]*Diagnosis{}}
-		sc.flooded = flooded
+		sc := &scan{namespace: namespace, options: o, list: NewList(s), answers: map[Target]*Diagnosis{}}
+		for range runtime.GOMAXPROCS(0) {
+			w := newWorld(s, o)
+			w.flooded = flooded
+			sc.worlds = append(sc.worlds, w)
+		}
+		sc.world = sc.worlds[0]
 		sc.run()
 		wanted, flood := sc.open()
 		if len(flood) == 0 {
@@ -39,12 +47,13 @@ func Scan(s *snapshot.Snapshot, namespace string, o Options) (List, Wanted) {
 // scan is a List while it is made.
 type scan struct {
 	*world
+	worlds    []*world // one for each core: what a world remembers is not for several goroutines
 	namespace string
 	options   Options
 	list      List
 	answers   map[Target]*Diagnosis // nil: healthy, or the object does not exist
 	unwell    []*Diagnosis
-	healthy   int
+	healthy   atomic.Int64
 }
 
 func (sc *scan) run() {
@@ -57,40 +66,44 @@ func (sc *scan) run() {
 	for _, in := range []Input{inNodes, inClasses, inDrivers, inCSINodes, inDaemonSets} { // each serves many answers
 		sc.complete(snapshot.Query{Resource: in.Resource}, 0)
 	}
+	var targets []Target
 	for _, c := range claims {
-		sc.ask(Target{"PersistentVolumeClaim", c.Namespace, c.Name})
+		targets = append(targets, Target{"PersistentVolumeClaim", c.Namespace, c.Name})
 	}
-	for _, t := range sc.refused(events) {
-		sc.ask(t)
-	}
+	sc.ask((*world).explain, append(targets, sc.refused(events)...))
+	targets = nil
 	for _, p := range pods {
 		if sc.podAlone(p) {
-			sc.ask(Target{"Pod", p.Namespace, p.Name})
+			targets = append(targets, Target{"Pod", p.Namespace, p.Name})
 		}
 	}
 	for _, pv := range volumes {
 		if sc.volumeAlone(pv) {
-			sc.ask(Target{Kind: "PersistentVolume", Name: pv.Name})
+			targets = append(targets, Target{Kind: "PersistentVolume", Name: pv.Name})
 		}
 	}
 	for _, at := range attachments {
 		if t, alone := sc.attachmentAlone(at); alone {
-			sc.ask(t)
+			targets = append(targets, t)
 		}
 	}
 	for _, s := range cuts {
 		if !(cut{VolumeSnapshot: s}).ready() || s.DeletionTimestamp != nil {
-			sc.ask(Target{"VolumeSnapshot", s.Namespace, s.Name})
+			targets = append(targets, Target{"VolumeSnapshot", s.Namespace, s.Name})
 		}
 	}
+	sc.ask((*world).explain, targets)
 	if sc.namespace == "" {
+		targets = nil
 		nodes, _ := sc.nodes()
 		for _, n := range nodes {
 			if r, _ := sc.report(n.Name); r != nil {
-				t := Target{Kind: "Node", Name: n.Name}
-				sc.take(t, func() (Diagnosis, Wanted) { return sc.answered(t, func(a *answer) { a.leftovers(t.Name) }) })
+				targets = append(targets, Target{Kind: "Node", Name: n.Name})
 			}
 		}
+		sc.ask(func(w *world, t Target) (Diagnosis, Wanted) {
+			return w.answered(t, func(a *answer) { a.leftovers(t.Name) })
+		}, targets)
 	}
 	sc.judge()
 }
@@ -110,28 +123,44 @@ func everything[T snapshot.Object](sc *scan, in Input, namespace string, needed 
 	return all
 }
 
-// ask answers about one target.
-func (sc *scan) ask(t Target) {
-	sc.take(t, func() (Diagnosis, Wanted) { return sc.explain(t) })
-}
-
-// take puts the answer about a target in, once.
-func (sc *scan) take(t Target, answer func() (Diagnosis, Wanted)) {
-	if _, known := sc.answers[t]; known {
-		return
+// ask answers about each target once, on all cores, and puts the answers in in the targets' order.
+func (sc *scan) ask(answer func(*world, Target) (Diagnosis, Wanted), targets []Target) {
+	targets = slices.DeleteFunc(targets, func(t Target) bool {
+		_, known := sc.answers[t]
+		if !known {
+			sc.answers[t] = nil
+		}
+		return known
+	})
+	unwell := make([]*Diagnosis, len(targets))
+	var taken atomic.Int64
+	var all sync.WaitGroup
+	for _, w := range sc.worlds {
+		all.Go(func() {
+			for i := taken.Add(1) - 1; i < int64(len(targets)); i = taken.Add(1) - 1 {
+				d, wanted := answer(w, targets[i])
+				for _, q := range wanted {
+					w.wanted[q] = true
+				}
+				switch {
+				case d.Missing:
+				case d.Verdict == VerdictHealthy:
+					sc.healthy.Add(1)
+				default:
+					unwell[i] = &d
+				}
+			}
+		})
 	}
-	d, wanted := answer()
-	for _, q := range wanted {
-		sc.wanted[q] = true
+	all.Wait()
+	for _, w := range sc.worlds {
+		maps.Copy(sc.wanted, w.wanted)
 	}
-	sc.answers[t] = nil
-	switch {
-	case d.Missing:
-	case d.Verdict == VerdictHealthy:
-		sc.healthy++
-	default:
-		sc.answers[t] = &d
-		sc.unwell = append(sc.unwell, &d)
+	for i, d := range unwell {
+		if d != nil {
+			sc.answers[targets[i]] = d
+			sc.unwell = append(sc.unwell, d)
+		}
 	}
 }
 
@@ -219,7 +248,7 @@ func (d *Diagnosis) speaksOf(objects ...Object) bool {
 
 // judge puts what is not well into the list, each fault once.
 func (sc *scan) judge() {
-	counts := map[Verdict]int{VerdictHealthy: sc.healthy}
+	counts := map[Verdict]int{VerdictHealthy: int(sc.healthy.Load())}
 	var items []Diagnosis
 	for _, d := range sc.unwell {
 		since := d.Since()

@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +96,7 @@ func crowd(t testing.TB, n, namespaces int) *scene {
 		s.put("storage.k8s.io/v1", "CSINode", &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: sceneDriver, NodeID: "i-" + node}}}})
 		s.plugin(node)
 	}
+	s.Gaps = append(s.Gaps, snapshot.Gap{Input: inReports.Resource, Query: &snapshot.Query{Resource: inReports.Resource}, Reason: "not-probed"})
 	for _, in := range Inputs {
 		if in.Verbs != nil {
 			s.Read = append(s.Read, snapshot.Query{Resource: in.Resource})
@@ -103,6 +106,30 @@ func crowd(t testing.TB, n, namespaces int) *scene {
 		s.Gaps = append(s.Gaps, snapshot.Gap{Input: inReports.Resource, Query: &snapshot.Query{Resource: inReports.Resource, Name: n.GetName()}, Reason: "not-probed"})
 	}
 	return s
+}
+
+// TestScanOnAllCores: however many cores answer, the list and what is still wanted are the same, before all is read and after.
+func TestScanOnAllCores(t *testing.T) {
+	s := crowd(t, 400, 5)
+	read := s.Read
+	for _, s.Read = range [][]snapshot.Query{nil, read[:4], read} {
+		s.Reindex()
+		scan := func(cores int) string {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+			l, wanted := Scan(s.Snapshot, "", Options{Now: noon})
+			out, err := json.Marshal([]any{l, wanted})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(out)
+		}
+		one := scan(1)
+		for range 3 {
+			if all := scan(8); all != one {
+				t.Fatalf("on eight cores\n%s\non one\n%s", all, one)
+			}
+		}
+	}
 }
 
 // BenchmarkScan: twice the cluster may take 2.2 times as long.

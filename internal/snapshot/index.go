@@ -101,8 +101,11 @@ func (a *asked) add(q Query, i int) {
 // Reindex is called by whoever takes something out of Read or Gaps, or puts it in another order; adding at the end needs none.
 func (s *Snapshot) Reindex() { s.read, s.gaps = asked{}, asked{} }
 
-// Memo keeps what is worked out from all objects of a Snapshot until another one is added. It is not for several goroutines.
+// Memo keeps what is worked out from all objects of a Snapshot until another one is added. Who asks while it is built waits; build
+// may not ask for another.
 func Memo[T any](s *Snapshot, key string, build func() T) T {
+	s.building.Lock()
+	defer s.building.Unlock()
 	if have, ok := s.memo[key]; ok {
 		return have.(T)
 	}

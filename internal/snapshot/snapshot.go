@@ -35,9 +35,11 @@ type Snapshot struct {
 	objects map[schema.GroupKind]map[types.NamespacedName]Object
 	mu      sync.Mutex // of what follows: a Snapshot that is complete is asked from several goroutines at once
 	indices map[schema.GroupKind]*index
-	memo    map[string]any
 	read    asked // of Read
 	gaps    asked // of Gaps
+
+	building sync.Mutex // of memo
+	memo     map[string]any
 }
 
 // Gap is an input that could not be read. Reasons: forbidden, failed, not-served, expired, not-probed, truncated,

@@ -24,6 +24,9 @@ func bindHop(v *View) Hop {
 	if v.bound() {
 		return okHop("")
 	}
+	if v.goingClaim() {
+		return skippedHop("the claim is being deleted")
+	}
 	if !v.passed(HopClaim, HopProvision) {
 		return laterHop("")
 	}

@@ -36,8 +36,14 @@ func proveLink(v *View, n *nodeFacts, t *trouble) *blame {
 	return nil
 }
 
-// foreignLink: a linked device that has an identity of its own and is no part of the volume's.
+// foreignLink: a linked device that has an identity of its own and is no part of the volume's, or stands on such ones: a mapper's
+// name is what somebody gave it.
 func (n *nodeFacts) foreignLink(d, own *nodereport.Device) bool {
+	if parts := n.parts(d, 4); len(parts) > 0 && parts[0] != d {
+		return !slices.ContainsFunc(parts, func(p *nodereport.Device) bool {
+			return p.Serial == "" && p.WWID == "" || slices.Contains(n.own, p) || slices.Contains(n.linked, p)
+		})
+	}
 	return d != own && (d.Serial != "" || d.WWID != "") && d.Kind == "disk" && own.Kind == "disk" &&
 		!slices.Contains(d.Holders, own.Name) && !slices.Contains(own.Holders, d.Name)
 }
@@ -410,6 +416,9 @@ var badOption = phrase(
 	`(unrecognized|unknown|unsupported|invalid|bad) mount option|unknown parameter|bad value for`,
 	`mount option .{0,60}(not supported|incompatible|requires)|option .{0,40}requires`)
 
+// quotedOption is the option in a kernel line that names no device, as the parser of mount options logs it (fs/fs_parser.c).
+var quotedOption = regexp.MustCompile(`['"]([\w-]{4,})['"=]`)
+
 // proveOptions: the kernel refuses a mount option.
 func proveOptions(v *View, n *nodeFacts, t *trouble) *blame {
 	if !v.failing() || t == nil {
@@ -419,7 +428,8 @@ func proveOptions(v *View, n *nodeFacts, t *trouble) *blame {
 		return nil
 	}
 	line := n.kernelSays(func(l nodereport.LogLine) bool {
-		return v.during(l) && badOption.in(l.Message) && v.lineIsOurs(n, l, t)
+		option := quotedOption.FindStringSubmatch(l.Message)
+		return v.during(l) && badOption.in(l.Message) && (v.lineIsOurs(n, l, t) || l.Device == "" && option != nil && names(t.Text, option[1]))
 	})
 	if line == nil {
 		return nil

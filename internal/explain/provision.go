@@ -18,6 +18,9 @@ func provisionHop(v *View) Hop {
 	if !v.passed(HopClaim) || v.Claim == nil {
 		return laterHop("")
 	}
+	if v.goingClaim() && !v.bound() {
+		return skippedHop("the claim is being deleted")
+	}
 	if v.bound() || v.Claim.Spec.VolumeName != "" {
 		if v.PV != nil && v.PV.Annotations[annProvisionedBy] != "" {
 			return okHop("made by " + v.PV.Annotations[annProvisionedBy])

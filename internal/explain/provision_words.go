@@ -48,7 +48,7 @@ var provisionWords = []signature{
 	sig("provision/backend-unreachable", mountUnanswered+`|operation now in progress`),
 	sig("provision/permission", `operation not permitted`), // also of a command that sets a quota
 	sig("provision/quota",
-		`quota|\bLimitExceeded\b|\b(service|tenancy|account|subscription|project|tenant)s? limits? (\S+ ){0,2}(exceed|reach)`,
+		`(^|[\s"'(\[:=])quotas?([\s"'):\],.]|$)|quota.?(limit|exceed)|exceed\w*.{0,20}quota|\bLimitExceeded\b|\b(service|tenancy|account|subscription|project|tenant)s? limits? (\S+ ){0,2}(exceed|reach)`,
 		`\b(volume|disk|snapshot|account|capacity|access ?point|storage|resource)s?.?limit.{0,40}(exceed|reach)`,
 		`(Volume|Disk|IOPS|AccessPoint|Capacity|resource_|Subscription)_?Limit_?Exceeded`,
 		`(reached|exceed(s|ed|ing)?|over) (a |the |your |its |account |approved )*(\S+ ){0,3}(limit|maximum number)`,

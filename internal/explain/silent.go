@@ -361,6 +361,9 @@ func wrongMount(v *View, n *nodeFacts) *blame {
 		top := staged[len(staged)-1]
 		b.Why = fmt.Sprintf("On node %s the volume %s is staged from %s, and pod %s has %s mounted.", n.node, v.volumeName(), mountSource(top, n.device(top)), v.say("POD"), mountSource(m, n.device(m)))
 		b.Evidence = []Evidence{n.seenMount(top), n.seenMount(m)}
+	case ok && len(staged) == 0 && m.FSType == "tmpfs" && v.Inline == nil && n.stages(v.Driver) == Yes:
+		b.Why = fmt.Sprintf("On node %s the volume %s is not staged, and what pod %s has mounted for it is a tmpfs: files in memory, not the volume's.", n.node, v.volumeName(), v.say("POD"))
+		b.Evidence, b.Confidence = []Evidence{n.seen("mountinfo", "nothing is mounted at the staging path"), n.seenMount(m)}, Likely
 	case ok && len(staged) == 0 && n.foreign(n.device(m), n.ownDevice()):
 		b.Why = fmt.Sprintf("On node %s pod %s has %s mounted for volume %s, whose device is %s.", n.node, v.say("POD"), mountSource(m, n.device(m)), v.volumeName(), describe(n.ownDevice()))
 		b.Evidence = []Evidence{n.seenMount(m), n.seenDevice(n.ownDevice())}
@@ -609,7 +612,7 @@ func (n *nodeFacts) full(permille int64) (string, Evidence) {
 	switch {
 	case u.Bytes > 0 && u.BytesUsed >= u.Bytes/1000*permille:
 		return "space", n.seen("volumes.usage", fmt.Sprintf("%d of %d bytes used", u.BytesUsed, u.Bytes))
-	case u.Inodes > 0 && u.InodesUsed >= u.Inodes/1000*permille && u.Inodes >= 1000:
+	case u.InodesUsed <= u.Inodes && u.InodesUsed >= u.Inodes/1000*permille && u.Inodes >= 1000: // more used than there are: they are not limited (CephFS)
 		return "inodes", n.seen("volumes.usage", fmt.Sprintf("%d of %d inodes used", u.InodesUsed, u.Inodes))
 	}
 	return "", Evidence{}

@@ -76,7 +76,7 @@ func kubectlGet(q snapshot.Query, more ...string) string {
 		words = append(words, q.Name)
 	}
 	words = append(words, scope(q)...)
-	if q.Fields != "" {
+	if q := q.Sent(); q.Fields != "" {
 		words = append(words, "--field-selector", q.Fields)
 	}
 	if q.Labels != "" {

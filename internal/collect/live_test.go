@@ -26,9 +26,10 @@ import (
 )
 
 const (
-	vac       = "volumeattributesclasses.storage.k8s.io"
-	snapshots = "volumesnapshots.snapshot.storage.k8s.io"
-	vendor    = "secretproviderclasses.secrets-store.csi.x-k8s.io"
+	vac         = "volumeattributesclasses.storage.k8s.io"
+	snapshots   = "volumesnapshots.snapshot.storage.k8s.io"
+	attachments = "volumeattachments.storage.k8s.io"
+	vendor      = "secretproviderclasses.secrets-store.csi.x-k8s.io"
 
 	manyEvents = 12_000 // three pages
 )
@@ -49,6 +50,11 @@ func cluster() *snapshot.Snapshot {
 		s.Add(p)
 	}
 	s.Add(pod("other", "a", "1"))
+	for name, pv := range map[string]string{"csi-1": "pv-1", "csi-10": "pv-10"} {
+		at := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "node-a", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}}}
+		at.SetGroupVersionKind(storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"))
+		s.Add(at)
+	}
 	class := &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "gold"}, DriverName: "ebs.csi.aws.com", Parameters: map[string]string{"iops": "4000"}}
 	class.SetGroupVersionKind(storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"))
 	s.Add(class)
@@ -95,6 +101,9 @@ func TestLiveReadsEveryKind(t *testing.T) {
 		{snapshot.Query{Resource: "pods", Namespace: "shop", Labels: "app in (b,c)"}, 1},
 		{snapshot.Query{Resource: "events", Namespace: "shop", Fields: "involvedObject.uid=u1"}, manyEvents},
 		{query("nodes", "", ""), 0},
+		{snapshot.Query{Resource: attachments, Fields: "spec.source.persistentVolumeName=pv-1"}, 1}, // the server refuses to select by it
+		{snapshot.Query{Resource: attachments, Fields: "spec.nodeName=node-a"}, 2},
+		{query(attachments, "", ""), 2},
 		{query(vac, "", "gold"), 1},
 		{query(snapshots, "shop", ""), 1},
 		{query(snapshots, "shop", "snap"), 1},

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,19 +32,20 @@ const (
 const maxObject = 16 << 20 // etcd takes no more than 1.5 MiB, unless it is told to
 
 // decodeList gives the objects of a list one by one while they come, so that of a list of any length no more than one object is held as text.
-// The usual decoder waits for all of it, makes an array of all objects, and keeps that for as long as any one of them.
-func decodeList(body io.Reader, k *snapshot.Kind, each func(snapshot.Object) error) (list metav1.List, err error) {
+// The usual decoder waits for all of it, makes an array of all objects, and keeps that for as long as any one of them. In protobuf,
+// where a text stands as it is, those that do not have all the words are passed over.
+func decodeList(body io.Reader, k *snapshot.Kind, each func(snapshot.Object) error, words ...string) (list metav1.List, err error) {
 	in := bufio.NewReaderSize(body, 64<<10)
 	if head, _ := in.Peek(len(protobufMagic)); k != nil && bytes.Equal(head, protobufMagic) {
 		_, _ = in.Discard(len(protobufMagic)) // they are there
-		err = decodeProtobuf(in, k, &list.ListMeta, each)
+		err = decodeProtobuf(in, k, &list.ListMeta, words, each)
 	} else {
 		err = decodeJSON(in, k, &list.ListMeta, each)
 	}
 	return list, err
 }
 
-func decodeProtobuf(in *bufio.Reader, k *snapshot.Kind, meta *metav1.ListMeta, each func(snapshot.Object) error) error {
+func decodeProtobuf(in *bufio.Reader, k *snapshot.Kind, meta *metav1.ListMeta, words []string, each func(snapshot.Object) error) error {
 	found := false
 	var text bytes.Buffer
 	var bare []byte
@@ -64,6 +66,9 @@ func decodeProtobuf(in *bufio.Reader, k *snapshot.Kind, meta *metav1.ListMeta, e
 			case listMeta:
 				return meta.Unmarshal(text.Bytes())
 			case listItems:
+				if slices.ContainsFunc(words, func(word string) bool { return !bytes.Contains(text.Bytes(), []byte(word)) }) {
+					return nil
+				}
 				var err error
 				if bare, err = withoutManagedFields(bare[:0], text.Bytes()); err != nil {
 					return err

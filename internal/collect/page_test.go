@@ -60,6 +60,15 @@ func TestDecodeList(t *testing.T) {
 		if form == "protobuf" {
 			whole = len(body) - len("\x1a\x00\x22\x00") // behind the list its envelope has two empty fields
 		}
+		if form == "protobuf" {
+			got = nil
+			if _, err := decodeList(bytes.NewReader(body), pods, take, "b", "no such word"); err != nil || got != nil {
+				t.Error(got, err)
+			}
+			if list, err := decodeList(bytes.NewReader(body), pods, take, "app", "node-1"); err != nil || list.Continue != "next" || len(got) != 1 || got[0].Name != "a" {
+				t.Error(list, got, err)
+			}
+		}
 		most := 0
 		for n := range whole {
 			got = nil

@@ -49,6 +49,11 @@ func (l *Live) read(ctx context.Context, q snapshot.Query, v string) ([]snapshot
 	}
 
 	var out []snapshot.Object
+	sent := q.Sent()
+	var dropped []string // the values by which the server does not select
+	if sent != q {
+		dropped = q.FieldValues()
+	}
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		if o.Continue == "" { // the first page, or all at once because the pages expired
 			out = nil
@@ -65,16 +70,18 @@ func (l *Live) read(ctx context.Context, q snapshot.Query, v string) ([]snapshot
 		}
 		defer body.Close()
 		list, err := decodeList(body, k, func(o snapshot.Object) error {
-			out = append(out, l.kept(o))
+			if sent == q || q.Matches(o) {
+				out = append(out, l.kept(o))
+			}
 			return nil
-		})
+		}, dropped...)
 		return &list, err
 	})
 	pages.PageSize = pageSize
 	// The API server answers from its cache (resourceVersion=0), all at once, whatever the limit: that is milliseconds old, and costs no read of etcd
 	// in any version. Pages are of what it does not cache: events, and all while it starts. Gets, which the target and its own objects are read by,
 	// are always the newest.
-	_, _, err := pages.List(ctx, metav1.ListOptions{FieldSelector: q.Fields, LabelSelector: q.Labels, ResourceVersion: "0"})
+	_, _, err := pages.List(ctx, metav1.ListOptions{FieldSelector: sent.Fields, LabelSelector: q.Labels, ResourceVersion: "0"})
 	return out, err
 }
 

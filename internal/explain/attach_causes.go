@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-
-	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
 var attachCauses = slices.Concat(attachFirst, holdCauses, attachObjects, attachSaid)
@@ -205,11 +203,11 @@ func attachText(id, title, doc, why string, cure ...Step) Cause {
 // blocks the machine.
 func (v *View) alsoWorkedOn(f *Finding) {
 	var all []*storagev1.VolumeAttachment
-	v.ahead(func() { all, _ = list[*storagev1.VolumeAttachment](v.world, inAttachments, snapshot.Query{}) })
+	v.ahead(func() { all, _ = v.attachmentsTo(v.Node) })
 	var also []string
 	for _, at := range all {
 		pv := text(at.Spec.Source.PersistentVolumeName)
-		if at.Spec.NodeName != v.Node || at.Spec.Attacher != v.Driver || pv == "" || pv == v.volumeName() || at.DeletionTimestamp == nil && at.Status.Attached {
+		if at.Spec.Attacher != v.Driver || pv == "" || pv == v.volumeName() || at.DeletionTimestamp == nil && at.Status.Attached {
 			continue
 		}
 		what, since := "attached", at.CreationTimestamp.Time
@@ -347,14 +345,19 @@ func attachNotPublished(v *View) (Finding, Truth) {
 	return f, Yes
 }
 
-// slots counts what the driver's attachments to a node use of what its CSINode allows; limit 0: it tells none.
-func (v *View) slots(node string) (used, limit int, leaving *storagev1.VolumeAttachment) {
+// slots are what a node's CSINode allows of the driver's attachments; 0: it tells none.
+func (v *View) slots(node string) int {
 	if entry, known := v.registered(node); known == Yes && entry.Allocatable != nil && entry.Allocatable.Count != nil {
-		limit = int(*entry.Allocatable.Count)
+		return int(*entry.Allocatable.Count)
 	}
-	all, _ := list[*storagev1.VolumeAttachment](v.world, inAttachments, snapshot.Query{})
-	for _, at := range all {
-		if at.Spec.NodeName != node || at.Spec.Attacher != v.Driver {
+	return 0
+}
+
+// slotsUsed counts the driver's attachments to a node; one of them may be going.
+func (v *View) slotsUsed(node string) (used int, leaving *storagev1.VolumeAttachment, all Truth) {
+	attachments, all := v.attachmentsTo(node)
+	for _, at := range attachments {
+		if at.Spec.Attacher != v.Driver {
 			continue
 		}
 		if at.Status.Attached {
@@ -364,7 +367,7 @@ func (v *View) slots(node string) (used, limit int, leaving *storagev1.VolumeAtt
 			leaving = at
 		}
 	}
-	return used, limit, leaving
+	return used, leaving, all
 }
 
 func attachLimit(v *View) (Finding, Truth) {
@@ -390,7 +393,11 @@ func attachLimit(v *View) (Finding, Truth) {
 	}
 	cause, text := attachTold(t)
 	_, words := grpc(text)
-	used, limit, leaving := v.slots(v.Node)
+	limit := v.slots(v.Node)
+	if cause != "attach/limit-reached" && (limit == 0 || cause != "attach/timeout" && cause != "") {
+		return Finding{}, No
+	}
+	used, leaving, all := v.slotsUsed(v.Node)
 	full := limit > 0 && used >= limit
 	switch {
 	case cause == "attach/limit-reached":
@@ -399,11 +406,11 @@ func attachLimit(v *View) (Finding, Truth) {
 			f.Confidence = Certain
 		}
 		f.Why = fmt.Sprintf("Node %s has no attach slot left for volume %s. %s says: %s", v.Node, v.volumeName(), v.Driver, words)
-	case full && (cause == "attach/timeout" || cause == ""):
+	case full:
 		f.Confidence = Certain
 		f.Why = fmt.Sprintf("Node %s has %d volumes of %s attached and allows %d, so volume %s finds no slot. %s says: %s", v.Node, used, v.Driver, limit, v.volumeName(), v.Driver, words)
 	default:
-		return Finding{}, No
+		return Finding{}, all.not()
 	}
 	f.Evidence = []Evidence{t.Evidence}
 	if limit > 0 {

@@ -46,16 +46,29 @@ func attacherFinalizer(driver string) string { return "external-attacher/" + san
 // attachment is the VolumeAttachment of the view's volume to a node, got by its computed name.
 func (v *View) attachment(node string) (*storagev1.VolumeAttachment, Truth) {
 	if v.PV == nil && v.pvKnown == Unknown {
-		list[*storagev1.VolumeAttachment](v.world, inAttachments, snapshot.Query{}) // they name the volume: whoever may read neither is told of both
+		v.complete(attachmentsOf(v.volumeName()), 0) // they name the volume: whoever may read neither is told of both
 		return nil, Unknown
 	}
 	if v.Driver == "" || v.Handle == "" || node == "" {
 		return nil, No
 	}
-	return get[*storagev1.VolumeAttachment](v.world, inAttachments, "", attachmentName(v.Handle, v.Driver, node))
+	at, known := (*storagev1.VolumeAttachment)(nil), Unknown
+	byName := func() {
+		at, known = get[*storagev1.VolumeAttachment](v.world, inAttachments, "", attachmentName(v.Handle, v.Driver, node))
+	}
+	if v.PV == nil || !v.facts.Covers(attachmentsOf(v.PV.Name)) {
+		byName()
+		return at, known
+	}
+	// Of the volume's own there is none where none was seen. Another volume with its handle may have one of that name still.
+	if v.ahead(byName); known == Unknown {
+		_, all := v.attachments()
+		return nil, all.not()
+	}
+	return at, known
 }
 
-// attachments are all VolumeAttachments of the view's PV. This reads the whole list: VolumeAttachments cannot be selected.
+// attachments are all VolumeAttachments of the view's PV. The server gives the whole list for it.
 func (v *View) attachments() ([]*storagev1.VolumeAttachment, Truth) {
 	if v.PV == nil {
 		return nil, v.pvKnown.not()
@@ -63,9 +76,14 @@ func (v *View) attachments() ([]*storagev1.VolumeAttachment, Truth) {
 	return v.attachmentsOf(v.PV.Name)
 }
 
+// attachmentsOf asks for the VolumeAttachments of a PersistentVolume: the reader drops the others as they come.
+func attachmentsOf(pv string) snapshot.Query {
+	return snapshot.Query{Resource: inAttachments.Resource, Fields: "spec.source.persistentVolumeName=" + pv}
+}
+
 func (w *world) attachmentsOf(pv string) ([]*storagev1.VolumeAttachment, Truth) {
 	known := Unknown
-	if w.complete(snapshot.Query{Resource: inAttachments.Resource}, 0) {
+	if w.complete(attachmentsOf(pv), 0) {
 		known = Yes
 	}
 	return grouped(w, inAttachments, "volume", func(a *storagev1.VolumeAttachment) []string {
@@ -74,6 +92,11 @@ func (w *world) attachmentsOf(pv string) ([]*storagev1.VolumeAttachment, Truth) 
 		}
 		return []string{*a.Spec.Source.PersistentVolumeName}
 	})[pv], known
+}
+
+// attachmentsTo are all VolumeAttachments to a node.
+func (w *world) attachmentsTo(node string) ([]*storagev1.VolumeAttachment, Truth) {
+	return list[*storagev1.VolumeAttachment](w, inAttachments, snapshot.Query{Fields: "spec.nodeName=" + node})
 }
 
 // attachRequired: without a CSIDriver object attaching is required (pkg/volume/csi/csi_plugin.go skipAttach).

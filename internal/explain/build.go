@@ -24,9 +24,6 @@ func (v *View) find() {
 			v.node(v.Node)
 			v.csiNode(v.Node)
 			v.consumers(v.Namespace, v.ClaimName)
-			if v.ClaimName != "" && v.age(v.scheduledAt()) > justPlaced {
-				v.attachmentsOf("") // another node may have its volume
-			}
 		})
 	}
 	if v.ClaimName == "" {
@@ -42,7 +39,8 @@ func (v *View) find() {
 	if v.Claim == nil {
 		return
 	}
-	if v.Pod != nil && v.Node != "" && !mounted(v.Pod) && v.age(v.scheduledAt()) > justPlaced {
+	attaching := v.Pod != nil && v.Node != "" && !mounted(v.Pod) && v.age(v.scheduledAt()) > justPlaced
+	if attaching {
 		w.ahead(func() {
 			v.Driver = v.Claim.Annotations[annProvisioner] // very likely the volume's
 			v.holdersAhead()
@@ -53,6 +51,9 @@ func (v *View) find() {
 	v.PV, v.pvKnown = get[*corev1.PersistentVolume](w, inVolumes, "", v.Claim.Spec.VolumeName)
 	if v.PV != nil {
 		v.Driver, v.Handle = source(v.PV)
+		if attaching {
+			w.ahead(func() { v.attachment(v.Node) })
+		}
 		return
 	}
 	provisioner := v.Claim.Annotations[annProvisioner]

@@ -294,10 +294,12 @@ func TestBlindfold(t *testing.T) {
 		}
 		t.Run(c.ID, func(t *testing.T) {
 			t.Parallel()
-			for _, q := range d.Used {
-				blind := walk(t, full, c.target(), c.At, func(asked snapshot.Query) bool { return q.Includes(asked) })
-				if why := c.fooled(d, blind, q); why != "" {
-					t.Errorf("without %s: %s\nsummary: %s", q, why, blind.Summary)
+			for _, used := range d.Used {
+				for _, q := range slices.Compact([]snapshot.Query{used, used.Sent()}) {
+					blind := walk(t, full, c.target(), c.At, func(asked snapshot.Query) bool { return q.Includes(asked) })
+					if why := c.fooled(d, blind, q); why != "" {
+						t.Errorf("without %s: %s\nsummary: %s", q, why, blind.Summary)
+					}
 				}
 			}
 		})

@@ -74,6 +74,7 @@ func sortedQueries(set map[snapshot.Query]bool) []snapshot.Query {
 type answer struct {
 	*world
 	Diagnosis
+	open bool                    // of a volume no cause was told, and what is unread may have one
 	gaps map[snapshot.Query]bool // unread, and the answer could be another one with it
 }
 
@@ -173,6 +174,7 @@ func (a *answer) examine(v *View) {
 		}
 		v.block = b
 		f, unknown := v.causes(b)
+		a.open = a.open || f == nil && len(unknown) > 0
 		for _, queries := range []map[snapshot.Query]bool{unknown, v.base, h.unread} {
 			for q := range queries {
 				a.gap(q)
@@ -364,7 +366,7 @@ func (a *answer) finish() {
 	slices.SortStableFunc(a.Findings, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(catalogued(x.Cause), catalogued(y.Cause)))
 	})
-	unseen := slices.ContainsFunc(a.Chains, func(c Chain) bool {
+	unseen := a.open || slices.ContainsFunc(a.Chains, func(c Chain) bool {
 		return slices.ContainsFunc(c.Hops, func(h Hop) bool { return h.Status == StatusUnknown })
 	})
 	if len(a.Findings) > 1 || unseen { // one volume of a pod is at fault, or may be: that the others are not is no finding

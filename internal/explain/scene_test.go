@@ -308,7 +308,7 @@ func (s *scene) want(kind, name string, verdict Verdict, cause string) {
 		return
 	}
 	for _, q := range d.Used {
-		blind := s.ask(kind, name, q)
+		blind := s.ask(kind, name, q.Sent())
 		report := q.Resource == inReports.Resource
 		named := slices.ContainsFunc(blind.Gaps, func(g Gap) bool { return g.Input == q.Resource || report && g.Input == "node-report" })
 		switch got := causeOf(blind); {

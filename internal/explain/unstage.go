@@ -108,7 +108,7 @@ func (v *View) leftOn() (found *nodeFacts, known Truth) {
 // detachFails: the detach from a node does, or may for all that is known. It leaves out the others of many nodes' reports before
 // any of them is looked into.
 func (v *View) detachFails(node string) bool {
-	if !v.facts.Covers(snapshot.Query{Resource: inAttachments.Resource}) {
+	if !v.facts.Covers(attachmentsOf(v.PV.Name)) {
 		return true
 	}
 	failing := grouped(v.world, inAttachments, "failing detach", func(at *storagev1.VolumeAttachment) []string {

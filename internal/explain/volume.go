@@ -64,7 +64,7 @@ func (a *answer) goneVolume(name string) {
 		a.attachmentAlone(at)
 	}
 	if known == Unknown {
-		a.unseen(snapshot.Query{Resource: inAttachments.Resource})
+		a.unseen(attachmentsOf(name))
 	}
 	if len(all) > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("PersistentVolume %s does not exist; %d attachments still name it", name, len(all)))

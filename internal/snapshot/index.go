@@ -14,7 +14,7 @@ type index struct {
 }
 
 // indexed are the field selectors that narrow most.
-var indexed = map[string]bool{"metadata.name": true, "spec.nodeName": true, "involvedObject.name": true}
+var indexed = map[string]bool{"metadata.name": true, "spec.nodeName": true, "involvedObject.name": true, "spec.source.persistentVolumeName": true}
 
 const inNamespace = "metadata.namespace"
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // Query is one question to the API: a get (Name set) or a list, perhaps of one namespace, perhaps narrowed by selectors.
@@ -86,6 +87,26 @@ func (q Query) normal() Query {
 	return q
 }
 
+// Sent is what the API server is asked for a query. By what they attach it selects no VolumeAttachments: it gives all, of which the
+// reader keeps those that match.
+func (q Query) Sent() Query {
+	if q.Resource == "volumeattachments.storage.k8s.io" {
+		q.Fields = ""
+	}
+	return q
+}
+
+// FieldValues are the values that q asks fields for.
+func (q Query) FieldValues() []string {
+	var out []string
+	for requirement := range strings.SplitSeq(q.Fields, ",") {
+		if _, value, ok := strings.Cut(requirement, "="); ok {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
 // isGet: it asks for the one object of its name. Log excerpts of a pod are several.
 func (q Query) isGet() bool {
 	return q.Name != "" && q.Fields == "" && q.Labels == "" && q.Lines == "" && !strings.HasPrefix(q.Resource, "logexcerpts.")
@@ -136,12 +157,18 @@ func nameOf(o Object) string {
 	return o.GetName()
 }
 
-// fieldsOf gives the fields that the API server lets a list be selected by (pkg/registry/core/{pod,event} of Kubernetes).
+// fieldsOf gives the fields that the API server lets a list be selected by (pkg/registry/core/{pod,event} of Kubernetes), and those
+// of VolumeAttachments that Sent leaves out.
 func fieldsOf(o Object) fields.Set {
 	s := fields.Set{"metadata.name": nameOf(o), "metadata.namespace": o.GetNamespace()}
 	switch o := o.(type) {
 	case *corev1.Pod:
 		s["spec.nodeName"], s["status.phase"] = o.Spec.NodeName, string(o.Status.Phase)
+	case *storagev1.VolumeAttachment:
+		s["spec.nodeName"] = o.Spec.NodeName
+		if pv := o.Spec.Source.PersistentVolumeName; pv != nil {
+			s["spec.source.persistentVolumeName"] = *pv
+		}
 	case *corev1.Event:
 		s["involvedObject.uid"], s["involvedObject.kind"] = string(o.InvolvedObject.UID), o.InvolvedObject.Kind
 		s["involvedObject.name"], s["involvedObject.namespace"] = o.InvolvedObject.Name, o.InvolvedObject.Namespace

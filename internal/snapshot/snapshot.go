@@ -333,11 +333,11 @@ func (s *Snapshot) GapOf(q Query) *Gap {
 	return nil
 }
 
-// Tried tells whether a query was put and not answered. That a wider one was refused does not count: who may not list a
-// kind may still get one object of it.
+// Tried tells whether a query was put and not answered. That a wider one was refused does not count, unless the server would be
+// asked the same: who may not list a kind may still get one object of it.
 func (s *Snapshot) Tried(q Query) bool {
 	g := s.GapOf(q)
-	return g != nil && (g.Query == nil || *g.Query == q || q.Lines != "" && g.Query.Includes(q))
+	return g != nil && (g.Query == nil || *g.Query == q || *g.Query == q.Sent() || q.Lines != "" && g.Query.Includes(q))
 }
 
 // Refused names what was asked for and not answered, each once: "events (forbidden)".

@@ -33,6 +33,7 @@ var shown = []HopName{HopClaim, HopProvision, HopBind, HopSchedule, HopAttach, H
 // the teardown chain, and each side chain that is not in order.
 func (v *View) chain() []HopName {
 	var blocks []HopName
+	v.hops = make([]Hop, 0, len(shown))
 	run := func(name HopName, hop func(*View) Hop) Hop {
 		var h Hop
 		if len(v.only) > 0 && !slices.Contains(v.only, name) {

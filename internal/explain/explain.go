@@ -23,7 +23,7 @@ func Explain(s *snapshot.Snapshot, t Target, o Options) (Diagnosis, Wanted) {
 
 func newWorld(s *snapshot.Snapshot, o Options) *world {
 	return &world{facts: s, taken: s.TakenAt, now: cmp.Or(o.Now, s.TakenAt), kubectl: o.Kubectl,
-		used: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, unread: map[snapshot.Query]bool{}, flooded: map[string]bool{},
+		used: map[snapshot.Query]bool{}, spare: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, unread: map[snapshot.Query]bool{}, flooded: map[string]bool{},
 		memo: map[string]string{}, reports: map[string][]report{}, shared: map[string]*shared{}, lists: map[snapshot.Query]any{}}
 }
 
@@ -52,7 +52,8 @@ func (w *world) explain(t Target) (Diagnosis, Wanted) {
 
 func (w *world) answered(t Target, by func(*answer)) (Diagnosis, Wanted) {
 	own := *w
-	own.asked, own.used, own.wanted, own.unread = t, map[snapshot.Query]bool{}, map[snapshot.Query]bool{}, map[snapshot.Query]bool{}
+	clear(w.spare)
+	own.asked, own.used, own.wanted, own.unread = t, w.spare, map[snapshot.Query]bool{}, map[snapshot.Query]bool{}
 	a := &answer{world: &own, gaps: map[snapshot.Query]bool{}}
 	a.APIVersion, a.Kind, a.Target, a.TakenAt = APIVersion, "Diagnosis", t, w.taken.UTC()
 	a.Chains, a.Findings, a.Gaps, a.Verdict = []Chain{}, []Finding{}, []Gap{}, VerdictHealthy
@@ -263,12 +264,12 @@ func (a *answer) unseen(q snapshot.Query) {
 // and one that is only what is left is not said.
 func (v *View) causes(block HopName) (*Finding, map[snapshot.Query]bool) {
 	unknown := map[snapshot.Query]bool{}
+	var f Finding // one for all: it is large, and most causes do not hold
+	var t Truth
 	for _, c := range catalogue {
 		if !slices.Contains(asksAt[block], c.Hop()) {
 			continue
 		}
-		var f Finding
-		var t Truth
 		unread := v.scope(func() { f, t = c.Match(v) })
 		switch {
 		case t == Unknown:
@@ -312,7 +313,7 @@ func (v *View) setStatus(name HopName, s Status, until *time.Time) {
 
 // shown are the hops in the contract's order, without the side and teardown hops that do not apply.
 func (v *View) shown() []Hop {
-	var out []Hop
+	out := make([]Hop, 0, len(v.hops))
 	for _, name := range shown {
 		h := v.hop(name)
 		optional := len(v.only) > 0 || slices.Index(shown, name) >= slices.Index(shown, HopExpand)

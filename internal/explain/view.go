@@ -20,6 +20,7 @@ type world struct {
 	asked   Target
 
 	used    map[snapshot.Query]bool // every query that an accessor asked
+	spare   map[snapshot.Query]bool // is used anew for each answer: it is most of what one takes of memory
 	wanted  map[snapshot.Query]bool // neither read nor a gap
 	unread  map[snapshot.Query]bool // met by what runs now: reset by scope
 	flooded map[string]bool         // resources of which no list was given and too many single objects would be asked for

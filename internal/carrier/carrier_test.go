@@ -87,7 +87,7 @@ func TestLargeReport(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	c := s.carrier(withImage(time.Minute))
+	c := s.carrier(withImage(10 * time.Minute))
 	reports, failures := c.Probe(t.Context(), []Plan{plan(t, c)})
 	if failures[0] != nil {
 		t.Fatalf("%+v", failures[0])

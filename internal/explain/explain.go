@@ -23,7 +23,7 @@ func Explain(s *snapshot.Snapshot, t Target, o Options) (Diagnosis, Wanted) {
 
 func newWorld(s *snapshot.Snapshot, o Options) *world {
 	return &world{facts: s, taken: s.TakenAt, now: cmp.Or(o.Now, s.TakenAt), kubectl: o.Kubectl,
-		used: map[snapshot.Query]bool{}, spare: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, unread: map[snapshot.Query]bool{}, flooded: map[string]bool{},
+		used: map[snapshot.Query]bool{}, spare: map[snapshot.Query]bool{}, wanted: map[snapshot.Query]bool{}, flooded: map[string]bool{},
 		memo: map[string]string{}, reports: map[string][]report{}, shared: map[string]*shared{}, lists: map[snapshot.Query]any{}}
 }
 
@@ -53,7 +53,7 @@ func (w *world) explain(t Target) (Diagnosis, Wanted) {
 func (w *world) answered(t Target, by func(*answer)) (Diagnosis, Wanted) {
 	own := *w
 	clear(w.spare)
-	own.asked, own.used, own.wanted, own.unread = t, w.spare, map[snapshot.Query]bool{}, map[snapshot.Query]bool{}
+	own.asked, own.used, own.wanted, own.unread = t, w.spare, map[snapshot.Query]bool{}, nil
 	a := &answer{world: &own, gaps: map[snapshot.Query]bool{}}
 	a.APIVersion, a.Kind, a.Target, a.TakenAt = APIVersion, "Diagnosis", t, w.taken.UTC()
 	a.Chains, a.Findings, a.Gaps, a.Verdict = []Chain{}, []Finding{}, []Gap{}, VerdictHealthy

@@ -68,7 +68,7 @@ func (w *world) complete(q snapshot.Query, found int) bool {
 	if !w.facts.Tried(q) && (!w.flooded[q.Resource] || w.facts.GapOf(q) == nil) {
 		w.wanted[q] = true
 	}
-	w.unread[q] = true
+	w.lack(q)
 	return false
 }
 

@@ -49,7 +49,9 @@ func once[T any](w *world, key string, work func() T) T {
 	}
 	maps.Copy(w.used, s.used)
 	maps.Copy(w.wanted, s.wanted)
-	maps.Copy(w.unread, s.unread)
+	for q := range s.unread {
+		w.lack(q)
+	}
 	return s.value.(T)
 }
 
@@ -71,13 +73,13 @@ func allOf[T any](w *world, key string, work func() ([]T, Truth)) ([]T, Truth) {
 // scope runs f and gives the queries that it met unread.
 func (w *world) scope(f func()) map[snapshot.Query]bool {
 	outer := w.unread
-	w.unread = map[snapshot.Query]bool{}
+	w.unread = nil
 	f()
 	inner := w.unread
-	for q := range inner {
-		outer[q] = true
-	}
 	w.unread = outer
+	for q := range inner {
+		w.lack(q)
+	}
 	return inner
 }
 
@@ -85,9 +87,17 @@ func (w *world) scope(f func()) map[snapshot.Query]bool {
 // it will meet it again.
 func (w *world) ahead(f func()) {
 	outer := w.unread
-	w.unread = map[snapshot.Query]bool{}
+	w.unread = nil
 	f()
 	w.unread = outer
+}
+
+// lack notes what is unread. Most scopes lack nothing: a map for each would be a sixth of a scan's memory.
+func (w *world) lack(q snapshot.Query) {
+	if w.unread == nil {
+		w.unread = map[snapshot.Query]bool{}
+	}
+	w.unread[q] = true
 }
 
 // View is one volume on its way to one pod: what a hop or a cause is asked about. Without a consumer Pod is nil; for an

@@ -38,15 +38,7 @@ func (ix *index) values(field string) map[string][]Object {
 	}
 	have = map[string][]Object{}
 	for _, o := range ix.all {
-		value := ""
-		switch field { // what fieldsOf gives, without the rest
-		case "metadata.name":
-			value = o.GetName()
-		case inNamespace:
-			value = o.GetNamespace()
-		default:
-			value = fieldsOf(o)[field]
-		}
+		value := selected{o}.Get(field)
 		have[value] = append(have[value], o)
 	}
 	ix.by[field] = have

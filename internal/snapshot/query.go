@@ -145,7 +145,7 @@ func (q Query) matcher() func(Object) bool {
 	}
 	return func(o Object) bool {
 		return (q.Namespace == "" || o.GetNamespace() == q.Namespace) && (q.Name == "" || nameOf(o) == q.Name) &&
-			(byField.Empty() || byField.Matches(fieldsOf(o))) && (byLabel.Empty() || byLabel.Matches(labels.Set(o.GetLabels())))
+			(byField.Empty() || byField.Matches(selected{o})) && (byLabel.Empty() || byLabel.Matches(labels.Set(o.GetLabels())))
 	}
 }
 
@@ -157,24 +157,60 @@ func nameOf(o Object) string {
 	return o.GetName()
 }
 
-// fieldsOf gives the fields that the API server lets a list be selected by (pkg/registry/core/{pod,event} of Kubernetes), and those
-// of VolumeAttachments that Sent leaves out.
-func fieldsOf(o Object) fields.Set {
-	s := fields.Set{"metadata.name": nameOf(o), "metadata.namespace": o.GetNamespace()}
-	switch o := o.(type) {
+// selected are the fields of an object by which the API server lets a list be selected (pkg/registry/core/{pod,event} of Kubernetes),
+// and those of VolumeAttachments that Sent leaves out.
+type selected struct{ Object }
+
+func (s selected) Has(field string) bool {
+	_, ok := s.field(field)
+	return ok
+}
+
+func (s selected) Get(field string) string {
+	value, _ := s.field(field)
+	return value
+}
+
+func (s selected) field(name string) (value string, ok bool) {
+	switch name {
+	case "metadata.name":
+		return nameOf(s.Object), true
+	case "metadata.namespace":
+		return s.GetNamespace(), true
+	}
+	switch o := s.Object.(type) {
 	case *corev1.Pod:
-		s["spec.nodeName"], s["status.phase"] = o.Spec.NodeName, string(o.Status.Phase)
+		switch name {
+		case "spec.nodeName":
+			return o.Spec.NodeName, true
+		case "status.phase":
+			return string(o.Status.Phase), true
+		}
 	case *storagev1.VolumeAttachment:
-		s["spec.nodeName"] = o.Spec.NodeName
-		if pv := o.Spec.Source.PersistentVolumeName; pv != nil {
-			s["spec.source.persistentVolumeName"] = *pv
+		pv := o.Spec.Source.PersistentVolumeName
+		switch {
+		case name == "spec.nodeName":
+			return o.Spec.NodeName, true
+		case name == "spec.source.persistentVolumeName" && pv != nil:
+			return *pv, true
 		}
 	case *corev1.Event:
-		s["involvedObject.uid"], s["involvedObject.kind"] = string(o.InvolvedObject.UID), o.InvolvedObject.Kind
-		s["involvedObject.name"], s["involvedObject.namespace"] = o.InvolvedObject.Name, o.InvolvedObject.Namespace
-		s["reason"], s["type"] = o.Reason, o.Type
+		switch name {
+		case "involvedObject.uid":
+			return string(o.InvolvedObject.UID), true
+		case "involvedObject.kind":
+			return o.InvolvedObject.Kind, true
+		case "involvedObject.name":
+			return o.InvolvedObject.Name, true
+		case "involvedObject.namespace":
+			return o.InvolvedObject.Namespace, true
+		case "reason":
+			return o.Reason, true
+		case "type":
+			return o.Type, true
+		}
 	}
-	return s
+	return "", false
 }
 
 // groupKindOf guesses the kind of a resource: the table's, or for vendor kinds any whose plural it is.

@@ -428,8 +428,11 @@ func proveOptions(v *View, n *nodeFacts, t *trouble) *blame {
 		return nil
 	}
 	line := n.kernelSays(func(l nodereport.LogLine) bool {
+		if !v.during(l) || !badOption.in(l.Message) {
+			return false
+		}
 		option := quotedOption.FindStringSubmatch(l.Message)
-		return v.during(l) && badOption.in(l.Message) && (v.lineIsOurs(n, l, t) || l.Device == "" && option != nil && names(t.Text, option[1]))
+		return v.lineIsOurs(n, l, t) || l.Device == "" && option != nil && names(t.Text, option[1])
 	})
 	if line == nil {
 		return nil

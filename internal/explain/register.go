@@ -74,10 +74,10 @@ func registerHop(v *View) Hop {
 // unserving is what the node's report, where it is in the input, shows of a registered driver that can do no work there.
 func (v *View) unserving() string {
 	n, _ := v.atHand(v.Node)
-	if n == nil || v.restartedSince(n.NodeReport) {
+	if n == nil {
 		return ""
 	}
-	switch d := n.driver(v.Driver); {
+	switch d := v.driverIn(n.NodeReport); {
 	case d == nil:
 	case deadSocket(d):
 		return "registered, and its socket does not answer"
@@ -87,10 +87,15 @@ func (v *View) unserving() string {
 	return ""
 }
 
-// restartedSince: a container of the plugin began after the report was taken, which tells nothing of its socket then.
-func (v *View) restartedSince(r *nodereport.NodeReport) (since bool) {
-	v.ahead(func() { since = v.plugin(v.Node).startedAt().After(r.CollectedAt) })
-	return since
+// driverIn is what the sockets of the view's driver on its node answered; nil also where a container of the plugin began after
+// the report was taken, which then tells nothing of them.
+func (v *View) driverIn(r *nodereport.NodeReport) *nodereport.Driver {
+	var restarted bool
+	v.ahead(func() { restarted = v.plugin(v.Node).startedAt().After(r.CollectedAt) })
+	if restarted {
+		return nil
+	}
+	return socketOf(r, v.Driver)
 }
 
 func deadSocket(d *nodereport.Driver) bool {

@@ -223,8 +223,8 @@ func registerSocketDead(v *View) (Finding, Truth) {
 	}
 	r, known := v.report(v.Node)
 	unseen := v.plugin(v.Node).known == Unknown // a pod that crashes would be the cause, and one that just started would do
-	if r != nil && !v.restartedSince(r) {
-		if d := socketOf(r, v.Driver); d != nil && deadSocket(d) {
+	if r != nil {
+		if d := v.driverIn(r); d != nil && deadSocket(d) {
 			if unseen {
 				return Finding{}, Unknown
 			}
@@ -271,8 +271,8 @@ func registerNotReady(v *View) (Finding, Truth) {
 	if r == nil {
 		return Finding{}, known
 	}
-	d := socketOf(r, v.Driver)
-	if d == nil || !saysNotReady(d) || v.restartedSince(r) {
+	d := v.driverIn(r)
+	if d == nil || !saysNotReady(d) {
 		return Finding{}, No
 	}
 	f := v.pluginFinding(v.Node, fmt.Sprintf("On node %s the driver %s answers that it is not ready. %s", v.Node, v.Driver, d.Identity.Error),

@@ -53,6 +53,9 @@ func (s *Shared) Redact(o Object, redact func(Object) Object) Object {
 }
 
 func (s *Shared) redacted(containers []corev1.Container, redact func(Object) Object) []corev1.Container {
+	if len(containers) == 0 {
+		return containers // most pods have no init containers
+	}
 	key, ok := template(containers)
 	s.mu.Lock()
 	have, known := s.containers[key]

@@ -107,8 +107,9 @@ func (o *options) list(ctx context.Context, src collect.Source, namespace string
 	ctx, cancel := o.withDeadline(ctx)
 	defer cancel()
 	var wanted explain.Wanted
+	scanner := explain.NewScanner(namespace, opts)
 	s, stats, err := collect.Walk(ctx, src, nil, func(s *snapshot.Snapshot) explain.Wanted {
-		l, wanted = explain.Scan(s, namespace, opts)
+		l, wanted = scanner.Scan(s)
 		return wanted
 	})
 	if err != nil {
@@ -116,7 +117,7 @@ func (o *options) list(ctx context.Context, src collect.Source, namespace string
 	}
 	o.note(stats)
 	if len(wanted) > 0 { // what was not read is a gap now
-		l, _ = explain.Scan(s, namespace, opts)
+		l, _ = scanner.Scan(s)
 	}
 	return l, nil
 }

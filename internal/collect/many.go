@@ -127,13 +127,13 @@ func unmade(s *snapshot.Snapshot, set *appsv1.StatefulSet) []string {
 
 // Many asks for what a scan and an answer about each of Targets want. Who wants nothing more is not asked again.
 func Many(namespace string, o explain.Options) func(*snapshot.Snapshot) explain.Wanted {
-	scanned := false
+	scanner, scanned := explain.NewScanner(namespace, o), false
 	answered := map[explain.Target]bool{}
 	logs := map[snapshot.Query]bool{}
 	return func(s *snapshot.Snapshot) explain.Wanted {
 		var wanted explain.Wanted
 		if !scanned {
-			_, wanted = explain.Scan(s, namespace, o)
+			_, wanted = scanner.Scan(s)
 			scanned = len(wanted) == 0
 		}
 		for _, t := range Targets(s, namespace) {

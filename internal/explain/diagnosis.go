@@ -29,6 +29,7 @@ type Diagnosis struct {
 
 	// Missing: the target does not exist, and nothing that was read tells why.
 	Missing bool `json:"-"`
+	lacked  bool // something that it asked for was unread, and may be read by the next time
 	// Used are all queries that the answer rests on, for the tests that take them away one by one.
 	Used []snapshot.Query `json:"-"`
 }

@@ -53,12 +53,13 @@ func (w *world) explain(t Target) (Diagnosis, Wanted) {
 func (w *world) answered(t Target, by func(*answer)) (Diagnosis, Wanted) {
 	own := *w
 	clear(w.spare)
-	own.asked, own.used, own.wanted, own.unread = t, w.spare, map[snapshot.Query]bool{}, nil
+	own.asked, own.used, own.wanted, own.unread, own.lacked = t, w.spare, map[snapshot.Query]bool{}, nil, false
 	a := &answer{world: &own, gaps: map[snapshot.Query]bool{}}
 	a.APIVersion, a.Kind, a.Target, a.TakenAt = APIVersion, "Diagnosis", t, w.taken.UTC()
 	a.Chains, a.Findings, a.Gaps, a.Verdict = []Chain{}, []Finding{}, []Gap{}, VerdictHealthy
 	by(a)
 	a.finish()
+	a.Diagnosis.lacked = own.lacked || len(own.wanted) > 0
 	return a.Diagnosis, sortedQueries(own.wanted)
 }
 

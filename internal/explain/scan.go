@@ -24,12 +24,30 @@ const (
 // Scan answers about everything in a namespace that has to do with volumes, or in all of them where it is empty: every claim, and
 // whatever no claim's answer speaks of. What is healthy is only counted.
 func Scan(s *snapshot.Snapshot, namespace string, o Options) (List, Wanted) {
-	flooded := map[string]bool{}
+	return NewScanner(namespace, o).Scan(s)
+}
+
+// Scanner scans a Snapshot again and again while it grows. An answer that lacked nothing is not made anew: most are right after the
+// first lists, and there are thousands.
+type Scanner struct {
+	namespace string
+	options   Options
+	flooded   map[string]bool
+	final     map[Target]*Diagnosis
+}
+
+// NewScanner is for scans of one namespace, or of all where it is empty.
+func NewScanner(namespace string, o Options) *Scanner {
+	return &Scanner{namespace, o, map[string]bool{}, map[Target]*Diagnosis{}}
+}
+
+// Scan answers from what the Snapshot holds by now.
+func (n *Scanner) Scan(s *snapshot.Snapshot) (List, Wanted) {
 	for {
-		sc := &scan{namespace: namespace, options: o, list: NewList(s), answers: map[Target]*Diagnosis{}}
+		sc := &scan{Scanner: n, list: NewList(s), answers: map[Target]*Diagnosis{}}
 		for range runtime.GOMAXPROCS(0) {
-			w := newWorld(s, o)
-			w.flooded = flooded
+			w := newWorld(s, n.options)
+			w.flooded = n.flooded
 			sc.worlds = append(sc.worlds, w)
 		}
 		sc.world = sc.worlds[0]
@@ -39,7 +57,7 @@ func Scan(s *snapshot.Snapshot, namespace string, o Options) (List, Wanted) {
 			return sc.list, wanted
 		}
 		for _, resource := range flood {
-			flooded[resource] = true
+			n.flooded[resource] = true
 		}
 	}
 }
@@ -47,13 +65,12 @@ func Scan(s *snapshot.Snapshot, namespace string, o Options) (List, Wanted) {
 // scan is a List while it is made.
 type scan struct {
 	*world
-	worlds    []*world // one for each core: what a world remembers is not for several goroutines
-	namespace string
-	options   Options
-	list      List
-	answers   map[Target]*Diagnosis // nil: healthy, or the object does not exist
-	unwell    []*Diagnosis
-	healthy   atomic.Int64
+	*Scanner
+	worlds  []*world // one for each core: what a world remembers is not for several goroutines
+	list    List
+	answers map[Target]*Diagnosis // nil: healthy, or the object does not exist
+	unwell  []*Diagnosis
+	healthy int
 }
 
 func (sc *scan) run() {
@@ -65,6 +82,16 @@ func (sc *scan) run() {
 	attachments := everything[*storagev1.VolumeAttachment](sc, inAttachments, "", sc.namespace == "")
 	for _, in := range []Input{inNodes, inClasses, inDrivers, inCSINodes, inDaemonSets} { // each serves many answers
 		sc.complete(snapshot.Query{Resource: in.Resource}, 0)
+	}
+	// So does what the nodes report: no answer that is right already waits for it then.
+	sc.complete(snapshot.Query{Resource: inReports.Resource}, 0)
+	for _, p := range pods {
+		if p.Spec.NodeName != "" {
+			sc.report(p.Spec.NodeName)
+		}
+	}
+	if len(sc.wanted) > 0 {
+		return // all answers would be made again
 	}
 	var targets []Target
 	for _, c := range claims {
@@ -132,23 +159,23 @@ func (sc *scan) ask(answer func(*world, Target) (Diagnosis, Wanted), targets []T
 		}
 		return known
 	})
-	unwell := make([]*Diagnosis, len(targets))
+	answers := make([]*Diagnosis, len(targets))
 	var taken atomic.Int64
 	var all sync.WaitGroup
 	for _, w := range sc.worlds {
 		all.Go(func() {
 			for i := taken.Add(1) - 1; i < int64(len(targets)); i = taken.Add(1) - 1 {
+				if answers[i] = sc.final[targets[i]]; answers[i] != nil {
+					continue
+				}
 				d, wanted := answer(w, targets[i])
 				for _, q := range wanted {
 					w.wanted[q] = true
 				}
-				switch {
-				case d.Missing:
-				case d.Verdict == VerdictHealthy:
-					sc.healthy.Add(1)
-				default:
-					unwell[i] = &d
+				if d.Missing || d.Verdict == VerdictHealthy { // the rest of it is not needed
+					d = Diagnosis{Missing: d.Missing, Verdict: d.Verdict, lacked: d.lacked}
 				}
+				answers[i] = &d
 			}
 		})
 	}
@@ -156,8 +183,15 @@ func (sc *scan) ask(answer func(*world, Target) (Diagnosis, Wanted), targets []T
 	for _, w := range sc.worlds {
 		maps.Copy(sc.wanted, w.wanted)
 	}
-	for i, d := range unwell {
-		if d != nil {
+	for i, d := range answers {
+		if !d.lacked {
+			sc.final[targets[i]] = d
+		}
+		switch {
+		case d.Missing:
+		case d.Verdict == VerdictHealthy:
+			sc.healthy++
+		default:
 			sc.answers[targets[i]] = d
 			sc.unwell = append(sc.unwell, d)
 		}
@@ -248,7 +282,7 @@ func (d *Diagnosis) speaksOf(objects ...Object) bool {
 
 // judge puts what is not well into the list, each fault once.
 func (sc *scan) judge() {
-	counts := map[Verdict]int{VerdictHealthy: int(sc.healthy.Load())}
+	counts := map[Verdict]int{VerdictHealthy: sc.healthy}
 	var items []Diagnosis
 	for _, d := range sc.unwell {
 		since := d.Since()

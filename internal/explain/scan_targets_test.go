@@ -153,7 +153,7 @@ func TestScanByNode(t *testing.T) {
 	for i := range 40 {
 		all = append(all, answer(i))
 	}
-	sc := &scan{world: newWorld(s.Snapshot, Options{})}
+	sc := &scan{world: newWorld(s.Snapshot, Options{}), Scanner: NewScanner("", Options{})}
 	if g := sc.groups(all); len(g) != 1 || *g[0].Object != (Object{Kind: "CSIDriver", Name: sceneDriver}) {
 		t.Errorf("%+v", g)
 	}

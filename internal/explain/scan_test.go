@@ -4,16 +4,28 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/csidoctor/csidoctor/internal/explain"
 	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
-// scan asks for all that is not well in a cluster of which everything that is in full can be read.
+// scan asks for all that is not well in a cluster of which everything that is in full can be read. What a Scanner says at last, which
+// saw the Snapshot grow, is what one says that sees it whole.
 func scan(t testing.TB, full *snapshot.Snapshot, namespace string, o explain.Options) (l explain.List) {
+	t.Helper()
+	scanner := explain.NewScanner(namespace, o)
+	var last *snapshot.Snapshot
 	ask(t, full, nil, func(s *snapshot.Snapshot) (wanted explain.Wanted) {
-		l, wanted = explain.Scan(s, namespace, o)
+		l, wanted = scanner.Scan(s)
+		last = s
 		return wanted
 	})
+	whole, _ := explain.Scan(last, namespace, o)
+	if diff := cmp.Diff(whole, l, cmpopts.IgnoreUnexported(explain.Diagnosis{}, explain.Hop{})); diff != "" {
+		t.Errorf("scanned at once (-) and while it grew (+):\n%s", diff)
+	}
 	return l
 }
 

@@ -23,6 +23,7 @@ type world struct {
 	spare   map[snapshot.Query]bool // is used anew for each answer: it is most of what one takes of memory
 	wanted  map[snapshot.Query]bool // neither read nor a gap
 	unread  map[snapshot.Query]bool // met by what runs now: reset by scope
+	lacked  bool                    // something was unread, at any time, that another question could bring
 	flooded map[string]bool         // resources of which no list was given and too many single objects would be asked for
 	memo    map[string]string       // the causes that texts tell
 	reports map[string][]report     // by object: what was said of it
@@ -98,6 +99,8 @@ func (w *world) lack(q snapshot.Query) {
 		w.unread = map[snapshot.Query]bool{}
 	}
 	w.unread[q] = true
+	// Whether a node was probed, or a log read, no other question changes.
+	w.lacked = w.lacked || q.Resource != inReports.Resource && q.Resource != inLogs.Resource
 }
 
 // View is one volume on its way to one pod: what a hop or a cause is asked about. Without a consumer Pod is nil; for an

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,8 +103,12 @@ func crowd(t testing.TB, n, namespaces int) *scene {
 			s.Read = append(s.Read, snapshot.Query{Resource: in.Resource})
 		}
 	}
-	for _, n := range s.All(snapshot.ResourceOf(inNodes.Resource).Group) {
-		s.Gaps = append(s.Gaps, snapshot.Gap{Input: inReports.Resource, Query: &snapshot.Query{Resource: inReports.Resource, Name: n.GetName()}, Reason: "not-probed"})
+	named := map[string]bool{}
+	for _, o := range s.All(snapshot.ResourceOf(inPods.Resource).Group) {
+		if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName != "" && !named[p.Spec.NodeName] {
+			named[p.Spec.NodeName] = true
+			s.Gaps = append(s.Gaps, snapshot.Gap{Input: inReports.Resource, Query: &snapshot.Query{Resource: inReports.Resource, Name: p.Spec.NodeName}, Reason: "not-probed"})
+		}
 	}
 	return s
 }
@@ -112,8 +117,13 @@ func crowd(t testing.TB, n, namespaces int) *scene {
 func TestScanOnAllCores(t *testing.T) {
 	s := crowd(t, 400, 5)
 	read := s.Read
-	for _, s.Read = range [][]snapshot.Query{nil, read[:4], read} {
+	most := slices.DeleteFunc(slices.Clone(read), func(q snapshot.Query) bool { return q.Resource == inLeases.Resource || q.Resource == inQuotas.Resource })
+	for i, read := range [][]snapshot.Query{nil, most, read} {
+		s.Read = read
 		s.Reindex()
+		if l, wanted := Scan(s.Snapshot, "", Options{Now: noon}); len(l.Items) > 0 != (i > 0) || len(wanted) > 0 != (i < 2) {
+			t.Fatalf("with %v read: %d items, still wanted %v", read, len(l.Items), wanted)
+		}
 		scan := func(cores int) string {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 			l, wanted := Scan(s.Snapshot, "", Options{Now: noon})

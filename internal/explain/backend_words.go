@@ -19,6 +19,7 @@ const (
 		`authenticat\w+ (failed|failure|error|required)|not ?authenticated|(failed|unable|could not|cannot) (to )?(authenticate|log ?in|authori[sz]e)|cannot complete login|incorrect user name|` +
 		`(invalid|expired|wrong|incorrect|bad|no valid) (\S+ )?(credentials?|token|password|client secret|api ?key|access key)|(token|credential|session)s? (\S+ ){0,5}?((is|are|has|have|was) )?(expired|invalid)|` +
 		`ExpiredToken|InvalidClientTokenId|UnrecognizedClient|InvalidAccessKeyId|SignatureDoesNotMatch|NoCredentialProviders|InvalidIdentityToken|AADSTS\d+|invalid_(client|grant)|` +
+		`(refresh|acquire|fetch|obtain|get)\w* (the |an? )?(\S+ )?(access )?tokens?\b.{0,600}\bstatus ?code\W{0,3}4\d\d\b|Identity not found|` +
 		`no EC2 IMDS role|get credentials|refresh cached credentials|AssumeRole|could not find default credentials`
 
 	// privilege: what arrays call a permission; a container is privileged, an account has a privilege.

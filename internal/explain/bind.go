@@ -301,6 +301,9 @@ func noMatchingPV(v *View) (Finding, Truth) {
 	default:
 		f.Why = fmt.Sprintf("The claim waits for a hand-made volume that fits (%s), and there is none.", v.asks())
 	}
+	if name, named := className(v.Claim); v.at(HopBind) && named && name == "" {
+		f.Why += " It asks for the empty class, so no default class makes one."
+	}
 	f.Fix = []Step{v.look("Compare class, size, access modes, volume mode and labels", "get", "pv", "-o", "wide", "--show-labels"),
 		say("Correct the volume, or make the claim again with matching fields: it was never bound, so it holds no data. Class names must be the same text; a volume without a class is asked for with storageClassName: \"\".")}
 	return f, Yes

@@ -357,9 +357,9 @@ func (v *View) blamed() (*blame, Truth) {
 			return nil, Unknown
 		}
 	}
-	if unending(b.Cause) && n != nil && n.knownDevice() == nil {
-		if _, at := v.attachment(v.Node); at == Unknown {
-			return nil, Unknown // it would tell the device, and the report what is wrong with it
+	if n != nil && n.knownDevice() == nil && (unending(b.Cause) || b.Cause == "" || vague[b.Cause] || busyWords.in(t.Text)) {
+		if _, at := v.attachment(v.Node); at == Unknown || v.pvKnown == Unknown {
+			return nil, Unknown // they would tell the device, and the report what is wrong with it
 		}
 	}
 	b.Confidence = sure(b.Cause, b.Trouble.Text)

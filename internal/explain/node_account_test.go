@@ -83,6 +83,11 @@ func TestNodeAccount(t *testing.T) {
 			at(s, true, true)
 			s.drop("Pod", "web")
 			s.pod("web", "node-2", time.Hour, waits)
+		}, VerdictStuck, "unstage/never-confirmed", nil},
+		{"in use here, and used elsewhere", func(s *scene) {
+			at(s, true, true)
+			s.drop("Pod", "web")
+			s.pod("web", "node-2", time.Hour, running)
 		}, VerdictHealthy, "", []string{"no pod here needs volume pvc-5cbe, and the kubelet has it in use; used elsewhere by: shop/web"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"encoding/hex"
 	"fmt"
 	"regexp"
 	"slices"
@@ -91,7 +92,7 @@ func (v *View) factsOf(r *nodereport.NodeReport, node string) *nodeFacts {
 	if n.volume != nil {
 		ids = v.identities(n.volume.Driver, n.volume.Handle, n.volume.PV, node)
 	}
-	ids = append(ids, v.target()...)
+	ids = append(ids, v.target(node)...)
 	for i := range r.Devices {
 		d := &r.Devices[i]
 		switch {
@@ -162,7 +163,10 @@ func (v *View) identities(driver, handle, pv, node string) []string {
 	}
 	v.ahead(func() {
 		if a, known := get[*storagev1.VolumeAttachment](v.world, inAttachments, "", attachmentName(handle, driver, node)); known == Yes {
-			for _, value := range a.Status.AttachmentMetadata {
+			for key, value := range a.Status.AttachmentMetadata {
+				if strings.HasSuffix(bare(key), "lunserial") { // twelve characters, which a NetApp's NAA identifier ends with
+					all = append(all, hex.EncodeToString([]byte(value)))
+				}
 				id, isLink := strings.CutPrefix(value, "/dev/disk/by-id/")
 				if isLink || len(bare(id)) >= 12 && !strings.ContainsAny(id, "/ ") && strings.ContainsAny(id, "0123456789") {
 					all = append(all, id)
@@ -181,18 +185,27 @@ func (v *View) identities(driver, handle, pv, node string) []string {
 	return out
 }
 
-// target is how udev's links by path end for the iSCSI target and LUN that the volume's attributes name.
-func (v *View) target() []string {
+// target is how udev's links by path end for the iSCSI target and LUN that the volume's attributes name, or what
+// ControllerPublishVolume gave for the node.
+func (v *View) target(node string) []string {
 	if v.PV == nil || v.PV.Spec.CSI == nil {
 		return nil
 	}
+	said := []map[string]string{v.PV.Spec.CSI.VolumeAttributes}
+	v.ahead(func() {
+		if at, known := v.attachment(node); known == Yes {
+			said = append(said, at.Status.AttachmentMetadata)
+		}
+	})
 	var iqn, lun string
-	for key, value := range v.PV.Spec.CSI.VolumeAttributes {
-		switch bare(key) {
-		case "iqn", "targetiqn":
-			iqn = value
-		case "lun", "targetlun":
-			lun = value
+	for _, attributes := range said {
+		for key, value := range attributes {
+			switch bare(key) {
+			case "iqn", "targetiqn", "iscsitargetiqn":
+				iqn = value
+			case "lun", "targetlun", "iscsilunnumber":
+				lun = value
+			}
 		}
 	}
 	if !strings.HasPrefix(iqn, "iqn.") || lun == "" {

@@ -102,7 +102,8 @@ func proveUnreadable(v *View, n *nodeFacts, t *trouble) *blame {
 var (
 	busyWords = phrase(
 		`busy|in use|being used|readwrite|read-write|is mounted|already mounted|exclusive|read-only|wrong medium type`,
-		`wrong fs type|held|opened`)
+		`wrong fs type|held|opened`,
+		`non-retryable iSCSI login failure`) // the target answered: one that takes a single session has it already
 	heldOpen  = regexp.MustCompile(`[Hh]eld open by (\S+)`)
 	refusedBy = phrase(
 		`refused by peer|declined by peer|peer may not become primary|multiple primaries not allowed|held open`,
@@ -406,7 +407,7 @@ func (n *nodeFacts) mountedTwin(d *nodereport.Device, uuid string) *nodereport.D
 }
 
 var unsupported = phrase(
-	`unknown (incompatible|incompat|ro-compat|required|log incompat\w*) features?`,
+	`unknown (incompatible|incompat|ro-compat|read-only compatible|required|log incompat\w*) features?`,
 	`couldn't mount (\w+ )?because of unsupported|cannot be safely mounted by this kernel`,
 	`unsupported (feature|version|block ?size|sector)|not supported by this kernel|has unsupported`,
 	`sectorsize \d+ not (yet )?supported|unrecognized feature|unknown (or )?unsupported|bad block size`,

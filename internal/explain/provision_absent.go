@@ -148,6 +148,13 @@ func driverNotInstalled(v *View) (Finding, Truth) {
 	if s := v.sidecar(provisionerSidecar); len(s.Evidence) > 0 {
 		f.Evidence = append(f.Evidence, s.Evidence...)
 	}
+	if all, _ := list[*storagev1.CSIDriver](v.world, inDrivers, snapshot.Query{}); len(all) > 0 {
+		var names []string
+		for _, d := range all {
+			names = append(names, d.Name)
+		}
+		f.Evidence = append(f.Evidence, fact(Object{Kind: "CSIDriver"}, "", "installed: "+someOf(names, "driver"), time.Time{}))
+	}
 	f.Fix = []Step{v.look("See which drivers are installed", "get", "csidrivers,csinodes"),
 		say(fmt.Sprintf("Install the driver %s (an add-on in managed clusters), or correct the provisioner's name: make the class again with the right one. The claim is served as soon as the provisioner runs.", v.Driver))}
 	return f, Yes

@@ -151,7 +151,7 @@ To be sure: compare the kubelet's --root-dir on the node (ps -ef) with the plugi
 
 Set the driver's own option for it (kubeletDir, kubelet.rootDir, node.kubeletPath: each chart has its name). Do not move or link the
 kubelet's folder under running pods: their mounts would be left behind.`,
-	Match: kubeletRootMismatch,
+	Match: orNowhere(kubeletRootMismatch),
 }, {
 	ID:    "register/in-progress",
 	Title: "The node's driver is still starting",
@@ -161,7 +161,7 @@ says many times a minute that the driver is not in its list. It tries again by i
 To be sure: the node, or the plugin's pod on it, is only minutes old.
 
 Do nothing but wait. Deleting the waiting pod only starts its clock again.`,
-	Match: registerInProgress,
+	Match: orNowhere(registerInProgress),
 }, {
 	ID:    "register/plugin-pod-missing",
 	Title: "The driver's node plugin does not run on the node",
@@ -182,7 +182,7 @@ a missing label) the kubelet takes the registration back.
 To be sure: the kubelet's log says "plugin registration failed" with the driver's own error; the driver's log has it too.
 
 Restarting pods in a loop does not help before that error is gone.`,
-	Match: nodeInfoFailing,
+	Match: orNowhere(nodeInfoFailing),
 }, {
 	ID:    "register/not-ready",
 	Title: "The driver says that it is not ready",
@@ -190,7 +190,7 @@ Restarting pods in a loop does not help before that error is gone.`,
 wait for it and do nothing.
 
 To be sure: the driver's log on that node says what it waits for.`,
-	Match: registerNotReady,
+	Match: orNowhere(registerNotReady),
 }, {
 	ID:    "register/plugin-pod-failing",
 	Title: "The driver's node plugin is on the node and does not run",
@@ -211,7 +211,7 @@ To be sure: dial the socket on the node; "connection refused" means that the fil
 
 Restarting the plugin's pod on that node is safe for mounts of kernel filesystems. It kills FUSE mounts that live inside the
 plugin's container.`,
-	Match: registerSocketDead,
+	Match: orNowhere(registerSocketDead),
 }, {
 	ID:    "register/not-registered",
 	Title: "The driver runs on the node and the kubelet does not know it",
@@ -221,5 +221,5 @@ plugins_registry folder, and must name the driver's socket as the kubelet sees i
 To be sure: the kubelet's log on the node names the socket and why it was refused; the registrar's log says whether it was ever asked.
 
 Restarting the plugin's pod on that node repeats the registration. It kills FUSE mounts that live inside the plugin's container.`,
-	Match: registerNotRegistered,
+	Match: orNowhere(registerNotRegistered),
 }}

@@ -114,3 +114,36 @@ func pluginFailsEverywhere(v *View) (Finding, Truth) {
 	}
 	return Finding{}, min(all.not(), Unknown)
 }
+
+// orNowhere asks a cause of register also where the chain stops at the scheduler or the provisioner because no node has the driver: on a
+// node where the plugin's pod runs.
+func orNowhere(match func(*View) (Finding, Truth)) func(*View) (Finding, Truth) {
+	return func(v *View) (Finding, Truth) {
+		if !v.at(HopSchedule, HopProvision) {
+			return match(v)
+		}
+		ev, sets, known := v.nowhere()
+		if known != Yes {
+			return Finding{}, known
+		}
+		all := Yes
+		for _, d := range sets {
+			p, known := v.podsOfSet(d)
+			all = all.and(known)
+			i := slices.IndexFunc(p.Pods, ready)
+			if i < 0 {
+				continue
+			}
+			there := &View{world: v.world, Driver: v.Driver, Node: p.Pods[i].Spec.NodeName, only: []HopName{HopRegister}}
+			there.chain()
+			there.block = HopRegister
+			f, t := match(there)
+			if t == Yes {
+				f.Why = fmt.Sprintf("The driver %s is registered on no node, so no node can hold the volume. %s", v.Driver, f.Why)
+				f.Evidence = append(ev, f.Evidence...)
+			}
+			return f, t
+		}
+		return Finding{}, min(all.not(), Unknown)
+	}
+}

@@ -20,13 +20,13 @@ func volumeLimit(v *View) (Finding, Truth) {
 	csinodes, known := list[*storagev1.CSINode](v.world, inCSINodes, snapshot.Query{})
 	attachments, _ := list[*storagev1.VolumeAttachment](v.world, inAttachments, snapshot.Query{})
 	var full []string
-	limited, freed := false, false
+	most, freed := int32(-1), false
 	for _, n := range csinodes {
 		d := driverOf(n, v.Driver)
 		if d == nil || d.Allocatable == nil || d.Allocatable.Count == nil {
 			continue
 		}
-		limited = true
+		most = max(most, *d.Allocatable.Count)
 		var attached int
 		var leaving *storagev1.VolumeAttachment
 		for _, a := range attachments {
@@ -48,8 +48,17 @@ func volumeLimit(v *View) (Finding, Truth) {
 			f.Evidence = append(f.Evidence, fact(ref(leaving), "metadata.deletionTimestamp", leaving.DeletionTimestamp.UTC().Format(time.RFC3339), leaving.DeletionTimestamp.Time))
 		}
 	}
-	if known == Yes && !limited {
+	if known == Yes && most < 0 {
 		return Finding{}, No // this driver sets no limit: another volume of the pod meets one
+	}
+	if own := v.ownVolumes(); known == Yes && most > 0 && own > int(most) {
+		f.Confidence = Certain
+		f.Why = fmt.Sprintf("Pod %s/%s alone needs %d volumes of driver %s, and no node takes more than %d.", v.Pod.Namespace, v.Pod.Name, own, v.Driver, most)
+		f.Evidence = append(f.Evidence, fact(ref(v.Pod), "spec.volumes", fmt.Sprintf("%d of driver %s", own, v.Driver), v.Pod.CreationTimestamp.Time),
+			fact(Object{Kind: "CSINode"}, "spec.drivers["+v.Driver+"].allocatable.count", fmt.Sprintf("%d at most", most), time.Time{}))
+		f.Fix = []Step{v.look("See the limits", "get", "csinodes", "-o", "yaml"),
+			say("Give the pod fewer and larger volumes, share them among several pods, or add a machine type that takes more. New nodes of the same type do not help.")}
+		return f, Yes
 	}
 	f.Why = fmt.Sprintf("Every node that the pod could use already has as many volumes of driver %s as it takes.", v.Driver)
 	if len(full) > 0 {
@@ -63,6 +72,17 @@ func volumeLimit(v *View) (Finding, Truth) {
 		v.look("See the limits", "get", "csinodes", "-o", "yaml"),
 		say("Add a node (or a larger machine type where the limit follows the type), or move pods with volumes away. Do not delete VolumeAttachments by hand.")}
 	return f, Yes
+}
+
+// ownVolumes counts the volumes of the view's driver that its pod needs: so many at least.
+func (v *View) ownVolumes() (n int) {
+	for i := range v.Pod.Spec.Volumes {
+		vol := &v.Pod.Spec.Volumes[i]
+		if name := claimOfVolume(v.Pod, vol); name != "" && v.view(v.Pod.Namespace, name, v.Pod, vol).Driver == v.Driver {
+			n++
+		}
+	}
+	return n
 }
 
 func driverOf(n *storagev1.CSINode, driver string) *storagev1.CSINodeDriver {

@@ -119,7 +119,7 @@ func (a *answer) leftOn(node *corev1.Node, attachments []*storagev1.VolumeAttach
 				a.unseen(snapshot.Query{Resource: inVolumes.Resource, Name: *at.Spec.Source.PersistentVolumeName}) // whose it is
 				continue
 			}
-			if pv != nil && usedBy(pv, pods) {
+			if pv != nil && (usedBy(pv, pods) || a.keptFrom(at, pv)) {
 				continue
 			}
 			if pv != nil && inUse[at.Name] {
@@ -129,6 +129,44 @@ func (a *answer) leftOn(node *corev1.Node, attachments []*storagev1.VolumeAttach
 		}
 		a.attachmentAlone(at)
 	}
+}
+
+// keptFrom tells whether a pod on another node waits for a volume because of its attachment to this one. Then that is what is at
+// fault here.
+func (a *answer) keptFrom(at *storagev1.VolumeAttachment, pv *corev1.PersistentVolume) bool {
+	r := pv.Spec.ClaimRef
+	if r == nil {
+		return false
+	}
+	get[*corev1.PersistentVolumeClaim](a.world, inClaims, r.Namespace, r.Name) // saves a round
+	users, known := a.consumers(r.Namespace, r.Name)
+	if known == Unknown {
+		a.unseen(snapshot.Query{Resource: inPods.Resource, Namespace: r.Namespace})
+	}
+	sortByCreation(users)
+	for _, p := range users {
+		if finished(p) || ready(p) || p.Spec.NodeName == "" || p.Spec.NodeName == at.Spec.NodeName {
+			continue
+		}
+		own := &answer{world: a.world, gaps: map[snapshot.Query]bool{}}
+		own.examine(a.view(r.Namespace, r.Name, p, volumeOfClaim(p, r.Name)))
+		unknown := len(own.Findings) == 0 && len(own.gaps) > 0
+		if !unknown && !own.speaksOf(ref(at), Object{Kind: "Node", Name: at.Spec.NodeName}) {
+			continue
+		}
+		if unknown { // it may be this
+			a.Verdict = Worst(a.Verdict, VerdictUndetermined)
+		}
+		for q := range own.gaps {
+			a.gap(q)
+		}
+		a.Chains = append(a.Chains, own.Chains...)
+		for _, f := range own.Findings {
+			a.add(f)
+		}
+		return true
+	}
+	return false
 }
 
 // keptOn asks why a node's kubelet has a volume in use that no pod there needs. Where a pod waits for it elsewhere, that one's

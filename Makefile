@@ -30,6 +30,7 @@ demo: build ## diagnose a small embedded cluster
 
 test: ## all tests that need no cluster
 	go run ./internal/tools/gotest -- $(RACE) -timeout=30m ./...
+	$(if $(RACE),go run ./internal/tools/gotest -- -timeout=30m ./internal/explain) # all cases: with -race a part of them is asked
 
 lint: ## format, vet and build for every platform, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }

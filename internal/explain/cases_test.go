@@ -29,28 +29,41 @@ type testCase struct {
 	dir string
 }
 
-func loadCases(t testing.TB) []testCase {
+// loadCases are those of testdata/cases, and of the others one in so many as share says.
+func loadCases(t testing.TB) (out []testCase) {
 	files, err := filepath.Glob("../../testdata/*/*/case.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}
-	var out []testCase
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
+	for i, f := range files {
+		if i%share == 0 || strings.Contains(filepath.ToSlash(f), "/testdata/cases/") {
+			out = append(out, readCase(t, f))
 		}
-		c := testCase{dir: filepath.Dir(f)}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatalf("%s: %v", f, err)
-		}
-		switch {
-		case kinds[c.Args[0]] == "":
-			t.Fatalf("%s: nobody knows how to ask about %q", f, c.Args[0])
-		}
-		out = append(out, c)
 	}
 	return out
+}
+
+func caseNamed(t testing.TB, id string) testCase {
+	files, err := filepath.Glob("../../testdata/*/" + id + "/case.json")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("cases of the name %s: %v %v", id, files, err)
+	}
+	return readCase(t, files[0])
+}
+
+func readCase(t testing.TB, file string) testCase {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testCase{dir: filepath.Dir(file)}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	if kinds[c.Args[0]] == "" {
+		t.Fatalf("%s: nobody knows how to ask about %q", file, c.Args[0])
+	}
+	return c
 }
 
 // load reads a case's objects, in the order of shuffle.
@@ -235,34 +248,6 @@ var (
 	warns = regexp.MustCompile(`(?i)\b(do not|never|wait)\b`)
 )
 
-// TestSafety: docs/safety.md gives the reasoning of every marked step, and of no other.
-func TestSafety(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/safety.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := map[string]bool{}
-	for _, id := range regexp.MustCompile("`([a-z]+/[a-z-]+)`").FindAllStringSubmatch(string(raw), -1) {
-		rows[id[1]] = false
-	}
-	for _, c := range loadCases(t) {
-		for _, f := range walk(t, c.load(t), c.target(), c.At, nil).Findings {
-			if !slices.ContainsFunc(f.Fix, func(s explain.Step) bool { return s.Danger != explain.DangerNone }) {
-				continue
-			}
-			if _, ok := rows[f.Cause]; !ok {
-				t.Errorf("docs/safety.md has no row for %s (%s)", f.Cause, c.ID)
-			}
-			rows[f.Cause] = true
-		}
-	}
-	for id, met := range rows {
-		if !met {
-			t.Errorf("docs/safety.md has a row for %s, and no case's answer has such a step", id)
-		}
-	}
-}
-
 // TestShuffle: the order of objects, of what was read, and of gaps does not matter.
 func TestShuffle(t *testing.T) {
 	for _, c := range loadCases(t) {
@@ -344,19 +329,4 @@ func (c testCase) fooled(seen, blind explain.Diagnosis, q snapshot.Query) string
 		return string(blind.Verdict) + " without a gap that names it"
 	}
 	return "verdict " + string(blind.Verdict) + ", was " + string(seen.Verdict)
-}
-
-// TestInputs: each input is asked for in some case; one that nothing asks for is a right that nobody needs.
-func TestInputs(t *testing.T) {
-	used := map[string]bool{}
-	for _, c := range loadCases(t) {
-		for _, q := range walk(t, c.load(t), c.target(), c.At, nil).Used {
-			used[q.Resource] = true
-		}
-	}
-	for _, in := range explain.Inputs {
-		if !used[in.Resource] && in.Resource != "pods/log" { // excerpts are of these
-			t.Errorf("no case asks for %s: is it needed?", in.Resource)
-		}
-	}
 }

@@ -245,13 +245,3 @@ func TestNodeFaults(t *testing.T) {
 func lines(text string, n int) string {
 	return strings.Join(strings.Split(strings.TrimSpace(text), "\n")[:n], "\n")
 }
-
-func caseNamed(t *testing.T, id string) testCase {
-	for _, c := range loadCases(t) {
-		if c.ID == id {
-			return c
-		}
-	}
-	t.Fatalf("no case %s", id)
-	return testCase{}
-}

@@ -2,6 +2,8 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -203,6 +205,9 @@ func multiAttachInUse(v *View) (Finding, Truth) {
 		}
 		return Yes
 	})
+	if h == nil && t == Unknown {
+		return v.heldByNamed()
+	}
 	if h == nil {
 		return Finding{}, t
 	}
@@ -216,6 +221,38 @@ func multiAttachInUse(v *View) (Finding, Truth) {
 		hazard(DangerDisruptive, "the pod that has the volume may stop", "For a Deployment set the strategy Recreate and one replica, so that the old pod goes before the new one comes."),
 	}
 	return f, Yes
+}
+
+// usedByPods is the attach-detach controller's list of who has the volume, of pods in the claim's namespace (reconciler reportMultiAttachError).
+var usedByPods = regexp.MustCompile(`Multi-Attach error for volume .*already used by pod\(s\) ([a-z0-9., -]+)`)
+
+// heldOff is the attach-detach controller's word that the volume is attached elsewhere, unless it succeeded since.
+func (v *View) heldOff() *trouble {
+	if t := v.attachEvent(); t != nil && strings.Contains(t.Text, "Multi-Attach error") {
+		return t
+	}
+	return nil
+}
+
+// heldByNamed: neither nodes nor attachments can be read, and a pod that the attach-detach controller names as the holder works: its
+// node's kubelet says so, for a pod is not Ready on a node that does not answer.
+func (v *View) heldByNamed() (Finding, Truth) {
+	t := v.heldOff()
+	if t == nil {
+		return Finding{}, Unknown
+	}
+	m := usedByPods.FindStringSubmatch(t.Text)
+	users, _ := v.podsOfClaim()
+	for _, p := range users {
+		if m == nil || !slices.Contains(strings.Split(m[1], ", "), p.Name) || !ready(p) || p.DeletionTimestamp != nil || p.Spec.NodeName == v.Node {
+			continue
+		}
+		return Finding{Evidence: []Evidence{t.Evidence, fact(ref(p), "spec.nodeName", p.Spec.NodeName+", Ready", p.CreationTimestamp.Time)},
+			Why: fmt.Sprintf("Volume %s may be attached to one node only, and pod %s/%s, which works, uses it on node %s.", v.volumeName(), p.Namespace, p.Name, p.Spec.NodeName),
+			Fix: []Step{v.look("See which pods use the claim, and who owns them", "-n", v.Namespace, "get", "pods", "-o", "wide"),
+				hazard(DangerDisruptive, "the pod that has the volume may stop", "For a Deployment set the strategy Recreate and one replica, so that the old pod goes before the new one comes.")}}, Yes
+	}
+	return Finding{}, Unknown
 }
 
 func accessModes(modes []corev1.PersistentVolumeAccessMode) string {

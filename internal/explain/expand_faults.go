@@ -240,6 +240,7 @@ var offlineOnly = phrase(
 	`(must|should|needs? to|has to) (first )?be (detached|unpublished|offline|unmounted|stopped|shut ?down|deallocated)`,
 	`(cannot|can't|can not|unable to|not allowed to|could not) (be )?(expand|resize|extend|grow)\w*.{0,80}(while|when|since|because|as).{0,40}(attached|in[- ]use|published|mounted|online|running)`,
 	`(detach|unpublish|scale down|shut ?down|stop).{0,60}(before|and|then|to) .{0,30}(expand|resiz|extend|grow)`,
+	`(currently|still|already) (published|attached|staged|mounted)( \S+){0,2} (on|to|at) (a |the )?(node|server|instance|machine|vm)\b`,
 	`(currently )?in[- ]use.{0,60}(expand|resize|extend)|attached to (a )?running|status must be available`,
 	`(invalid|unexpected|wrong|illegal|incorrect) (\S+ )?(state|status)\b\W*(attached|in[- ]use|published|mounted|online)`,
 	`\b(state|status) (\S+ )?\W?(attached|in[- ]use|published|mounted|online)\b.{0,60}(expand|expansion|resiz|extend|grow)`)

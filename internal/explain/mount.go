@@ -355,6 +355,12 @@ func (v *View) blamed() (*blame, Truth) {
 			b.Cause = "publish/helper-pod-not-running"
 		case known == Unknown:
 			return nil, Unknown
+		default:
+			if set, known := v.helperSet(); set != nil {
+				b.Cause = "publish/helper-pod-not-running"
+			} else if known == Unknown {
+				return nil, Unknown
+			}
 		}
 	}
 	if n != nil && n.knownDevice() == nil && (unending(b.Cause) || b.Cause == "" || vague[b.Cause] || busyWords.in(t.Text)) {

@@ -99,12 +99,13 @@ func proveTask(v *View, n *nodeFacts, t *trouble) *blame {
 	}
 	for _, task := range append(tasks, others...) {
 		logsIn := t == nil && v.hop(v.block).Status == StatusWaiting && v.logsIn(n, task)
-		if !logsIn && !v.taskIs(n, task, d) {
+		onDead := d == nil && t != nil && unending(v.mountTells(t.Text)) && v.readsDead(n, task)
+		if !logsIn && !onDead && !v.taskIs(n, task, d) {
 			continue
 		}
 		age := time.Duration(task.Seconds) * time.Second
 		b := &blame{Evidence: []Evidence{n.seenTask(task)}, Confidence: Certain}
-		if logsIn {
+		if logsIn || onDead {
 			b.Confidence = Likely
 		}
 		what := strings.TrimSpace(task.Comm + " " + task.Args)
@@ -154,6 +155,17 @@ func (v *View) taskIs(n *nodeFacts, task *nodereport.Task, d *nodereport.Device)
 }
 
 var login = regexp.MustCompile(`^(iscsiadm .*(--login|-l\b|--rescan|-R\b|discovery)|nvme (connect|discover))`)
+
+// readsDead: a process that began while the pod waits hangs on a device that cannot be read and is no other volume's: very likely the
+// view's, for which the call does not end.
+func (v *View) readsDead(n *nodeFacts, task *nodereport.Task) bool {
+	d := n.brokenIn(task.Args, nil)
+	return d != nil && inKernel(task) && v.Pod != nil && !n.CollectedAt.Add(-time.Duration(task.Seconds)*time.Second).Before(v.scheduledAt()) &&
+		len(n.table.Of(d.MajorMinor)) == 0 && !slices.ContainsFunc(n.others, func(o *nodereport.Volume) bool {
+		ids := v.identities(o.Driver, o.Handle, o.PV, n.node)
+		return carries(d, ids) || linkedTo(d, ids)
+	})
+}
 
 // logsIn: a login names a target, not a volume. It may well be the view's volume's where it began while the pod waits.
 func (v *View) logsIn(n *nodeFacts, task *nodereport.Task) bool {

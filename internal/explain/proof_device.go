@@ -112,10 +112,13 @@ var (
 
 // proveHolder: something holds the device, on this node or, of a replicated one, on another.
 func proveHolder(v *View, n *nodeFacts, t *trouble) *blame {
-	if !v.failing() || t == nil || !busyWords.in(t.Text) || told(kubeletWords, t.Text) != "" { // its own words are of pods, not of devices
+	if !v.failing() || t == nil || told(kubeletWords, t.Text) != "" { // its own words are of pods, not of devices
 		return nil
 	}
 	d := n.subject(t)
+	if !busyWords.in(t.Text) && (d == nil || v.kernelOn(n, d, refusedBy) == nil) {
+		return nil
+	}
 	if d == nil {
 		return v.heldThere(n)
 	}
@@ -126,7 +129,7 @@ func proveHolder(v *View, n *nodeFacts, t *trouble) *blame {
 	switch {
 	case holder == nil && d.Kind == "dm-mpath": // the subject is already the map on top of its paths
 		for i := range n.Devices {
-			if p := &n.Devices[i]; slices.Contains(p.Holders, d.Name) && slices.Contains(n.linked, p) {
+			if p := &n.Devices[i]; slices.Contains(p.Holders, d.Name) && (slices.Contains(n.linked, p) || names(t.Text, "/dev/"+p.Name)) {
 				holder, d = d, p
 			}
 		}

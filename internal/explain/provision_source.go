@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -404,6 +405,13 @@ func sourceStructure(v *View) (Finding, Truth) {
 	source := Object{r.Kind, v.sourceSpace(r), r.Name}
 	f := v.asBlock(Finding{Confidence: Likely, Why: fmt.Sprintf("The provisioner leaves claim %s/%s to a populator, which should fill it from %s, and no populator has.", v.Namespace, v.ClaimName, source),
 		Evidence: []Evidence{word.evidence(), fact(v.claimObject(), "spec.dataSourceRef", source.String(), v.Claim.CreationTimestamp.Time)}})
+	for _, e := range slices.Backward(events) { // the populator's own word, if it has said one
+		if name := e.Source; name != "" && e.Message != word.Message && !slices.Contains([]string{"ExternalProvisioning", "WaitForFirstConsumer", "WaitForPodScheduled", "Provisioning"}, e.Reason) {
+			f.Why = sentence(f.Why) + fmt.Sprintf(" %s says: %s", name, e.Message)
+			f.Evidence = append(f.Evidence, e.evidence())
+			break
+		}
+	}
 	f.Fix = []Step{v.look("See whether a populator for this kind is registered, and whether the source exists", "get", "volumepopulators"),
 		say("Install or restart the populator for this kind (its log names the claim), or make the claim again without dataSourceRef.")}
 	return f, Yes

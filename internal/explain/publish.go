@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -284,6 +285,21 @@ func helperPod(v *View) (Finding, Truth) {
 	}
 	f := Finding{Status: v.settled(b.Trouble), Evidence: b.Evidence,
 		Why: fmt.Sprintf("The driver %s waits on node %s for the pod that serves volume %s: %s", v.Driver, v.Node, v.volumeName(), plainWords(b.Trouble.Text))}
+	if set, _ := v.helperSet(); helper == nil && set != nil {
+		name := set.Namespace + "/" + set.Name
+		f.Why = fmt.Sprintf("The driver %s serves volume %s from a pod of DaemonSet %s on the same node, and there is none on node %s", v.Driver, v.volumeName(), name, v.Node)
+		f.Evidence = append(f.Evidence, fact(ref(set), "status.desiredNumberScheduled", fmt.Sprint(set.Status.DesiredNumberScheduled), time.Time{}))
+		if node, known := v.node(v.Node); known == Yes {
+			if why, ev := refuses(set, node); why != "" {
+				f.Why += ": the DaemonSet " + why
+				f.Evidence = append(f.Evidence, ev)
+			}
+		}
+		f.Why = sentence(f.Why) + " The driver says: " + plainWords(b.Trouble.Text)
+		f.Fix = []Step{v.look("See what the DaemonSet asks of nodes", "-n", set.Namespace, "describe", "daemonset", set.Name), v.pluginLogs(),
+			say("Let whoever labels the nodes for it (the driver, its operator) put the label on node " + v.Node + "; the kubelet tries again by itself.")}
+		return f, Yes
+	}
 	if helper == nil {
 		f.Fix = []Step{v.look("Look for the driver's helper pods", "get", "pods", "-A", "-o", "wide", "--field-selector", "status.phase!=Running"), v.pluginLogs(), say("Let the helper pod run; the kubelet tries again by itself.")}
 		return f, Yes
@@ -367,6 +383,20 @@ func (v *View) helperOf() (*corev1.Pod, Truth) {
 			serves = serves || names(value, v.Handle) && len(v.Handle) >= minIdentity
 		}
 		return serves && slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { works, _, _ := containerWorks(p, c.Name); return !works })
+	})
+}
+
+// helperSet finds a DaemonSet that is named after the claim, beside it, and has no pod on the view's node: the operators of some
+// caches serve a claim from one.
+func (v *View) helperSet() (*appsv1.DaemonSet, Truth) {
+	if v.ClaimName == "" {
+		return nil, No
+	}
+	sets, known := list[*appsv1.DaemonSet](v.world, inDaemonSets, snapshot.Query{})
+	pods, podsKnown := list[*corev1.Pod](v.world, inPods, snapshot.Query{Fields: "spec.nodeName=" + v.Node})
+	return first(sets, known.and(podsKnown), func(d *appsv1.DaemonSet) bool {
+		return podsKnown == Yes && d.Namespace == v.Namespace && strings.HasPrefix(d.Name, v.ClaimName+"-") &&
+			!slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return ownedBy(p, string(d.UID)) })
 	})
 }
 

@@ -58,6 +58,10 @@ func registerHop(v *View) Hop {
 		return v.troubledHop(t, v.settled(t), "kubelet does not know the driver")
 	case known == Unknown && t != nil:
 		return okHop("kubelet reached the driver")
+	case known == Unknown && v.attachAnswered():
+		return okHop("the attacher knows the driver's node")
+	case known == Unknown && v.heldOff() != nil:
+		return laterHop("another node's attachment comes first")
 	case known == Unknown:
 		return unknownHop(&o, "which drivers the node has could not be read")
 	}
@@ -69,6 +73,16 @@ func registerHop(v *View) Hop {
 		since = n.CreationTimestamp.Time // a young node still starts its drivers
 	}
 	return v.openHop(since, normalRegister, o, "the node has no driver "+v.Driver)
+}
+
+// attachAnswered: the driver answered the attacher about this node, whose id that has from the CSINode's entry.
+func (v *View) attachAnswered() bool {
+	t := v.attachEvent()
+	if t == nil || notRegistered.MatchString(t.Text) {
+		return false
+	}
+	code, _ := grpc(t.Text)
+	return code != "" && code != "Unavailable" && code != "DeadlineExceeded"
 }
 
 // unserving is what the node's report, where it is in the input, shows of a registered driver that can do no work there.

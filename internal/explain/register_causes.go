@@ -191,6 +191,9 @@ func nodeInfoFailing(v *View) (Finding, Truth) {
 	}
 	d := socketOf(r, v.Driver)
 	text := ""
+	if d != nil && saysNotReady(d) {
+		return Finding{}, No // whatever else it is asked, it has said why
+	}
 	if d != nil && d.Node != nil && (d.Socket == nil || d.Socket.State == "ok") { // a dead socket answers no question
 		text = d.Node.Error
 	}

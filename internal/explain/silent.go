@@ -357,6 +357,11 @@ func wrongMount(v *View, n *nodeFacts) *blame {
 		if n.publish.Entries != nil {
 			b.Evidence = append(b.Evidence, n.seen("volumes.publishes.entries", fmt.Sprint(*n.publish.Entries)))
 		}
+		if s := n.volume.Staging; s != nil && len(staged) == 0 && n.stages(v.Driver) == Yes {
+			b.Cause = "publish/not-staged"
+			b.Why = sentence(b.Why) + " Nor is the volume staged at " + s.Path + "."
+			b.Evidence = append(b.Evidence, n.seen("mountinfo", "nothing is mounted at the staging path "+s.Path))
+		}
 	case ok && len(staged) > 0 && !m.Anonymous() && !slices.ContainsFunc(staged, func(s mountinfo.Mount) bool { return s.Device() == m.Device() }):
 		top := staged[len(staged)-1]
 		b.Why = fmt.Sprintf("On node %s the volume %s is staged from %s, and pod %s has %s mounted.", n.node, v.volumeName(), mountSource(top, n.device(top)), v.say("POD"), mountSource(m, n.device(m)))
@@ -364,6 +369,9 @@ func wrongMount(v *View, n *nodeFacts) *blame {
 	case ok && len(staged) == 0 && m.FSType == "tmpfs" && v.Inline == nil && n.stages(v.Driver) == Yes:
 		b.Why = fmt.Sprintf("On node %s the volume %s is not staged, and what pod %s has mounted for it is a tmpfs: files in memory, not the volume's.", n.node, v.volumeName(), v.say("POD"))
 		b.Evidence, b.Confidence = []Evidence{n.seen("mountinfo", "nothing is mounted at the staging path"), n.seenMount(m)}, Likely
+	case ok && len(staged) == 0 && n.onRoot(m) && v.spread():
+		b.Why = fmt.Sprintf("On node %s pod %s has a folder of the node's own root filesystem for volume %s (%s, %s), and pods on other nodes use the same volume: what it writes is seen by none of them.", n.node, v.say("POD"), v.volumeName(), m.Root, mountSource(m, n.device(m)))
+		b.Evidence, b.Confidence = []Evidence{n.seenMount(m)}, Likely
 	case ok && len(staged) == 0 && n.foreign(n.device(m), n.ownDevice()):
 		b.Why = fmt.Sprintf("On node %s pod %s has %s mounted for volume %s, whose device is %s.", n.node, v.say("POD"), mountSource(m, n.device(m)), v.volumeName(), describe(n.ownDevice()))
 		b.Evidence = []Evidence{n.seenMount(m), n.seenDevice(n.ownDevice())}
@@ -371,6 +379,18 @@ func wrongMount(v *View, n *nodeFacts) *blame {
 		return nil
 	}
 	return b
+}
+
+// onRoot: the mount shows a folder of the node's root filesystem.
+func (n *nodeFacts) onRoot(m mountinfo.Mount) bool {
+	root, ok := n.table.At("/")
+	return ok && m.Device() == root.Device() && m.Root != "/"
+}
+
+// spread: a pod on another node uses the view's volume, which is said to be the same one there.
+func (v *View) spread() bool {
+	users, _ := v.podsOfClaim()
+	return slices.ContainsFunc(users, func(p *corev1.Pod) bool { return ready(p) && p.Spec.NodeName != v.Node })
 }
 
 // otherLinks is another volume whose device a device is by its links, and which is not the view's volume's.
@@ -539,7 +559,7 @@ func readOnlyMount(v *View, n *nodeFacts) *blame {
 	mountRO, fsRO := m.ReadOnly()
 	line := n.kernelSays(func(l nodereport.LogLine) bool { return about(l, d) && shutDown.in(l.Message) })
 	dead := slices.Contains(deadStats, n.publish.Stat) && line != nil
-	if mountRO || !fsRO && !m.Has("emergency_ro") && !m.Has("shutdown") && !dead {
+	if mountRO && (!fsRO || line == nil) || !fsRO && !m.Has("emergency_ro") && !m.Has("shutdown") && !dead {
 		return nil
 	}
 	if m.Anonymous() && m.FSType != "btrfs" || slices.Contains(imageFilesystems, m.FSType) {

@@ -243,6 +243,19 @@ func mountBusy(v *View) (Finding, Truth) {
 			}
 		}
 		what := "something has it open"
+		n := v.factsOf(r, o.Node)
+		for i := range r.Devices {
+			d := &r.Devices[i]
+			if d.BackingFile == "" || !strings.Contains(d.BackingFile, string(o.Pod.UID)) && (p == nil || !strings.HasPrefix(d.BackingFile, p.Path)) {
+				continue
+			}
+			what = fmt.Sprintf("device %s is set up on it", describe(d))
+			ev = append(ev, n.seenDevice(d))
+			if top := n.named(d.Holders); top != nil {
+				what += fmt.Sprintf(", and %s (%s%s) stands on that", describe(top), top.Kind, strings.Join(prefixed(" ", top.Links), ""))
+				ev = append(ev, n.seenDevice(top))
+			}
+		}
 		if hung || task != nil {
 			what = "what is behind it does not answer, and the unmount waits in the kernel"
 			if server != "" {

@@ -461,11 +461,39 @@ func mountLeaked(v *View) (Finding, Truth) {
 			return Finding{}, known
 		}
 		found := v.leaks(r, h.Name)
-		if len(found) == 0 || r.Mountinfo == "" { // who has it besides the node cannot be told without the node's own table
+		if r.Mountinfo == "" { // who has it besides the node cannot be told without the node's own table
 			return Finding{}, No
+		}
+		if len(found) == 0 {
+			return v.mountedTwice(h, r)
 		}
 		return v.leakedTo(v.keeperFinding(h, ""), r, h.Name, found), Yes
 	})
+}
+
+// refused: the kubelet asks no driver while the device is mounted elsewhere on the node too (mount.GetDeviceMountRefs).
+var refused = regexp.MustCompile(`GetDeviceMountRefs check failed`)
+
+// mountedTwice: the kubelet says that it does not unstage, since the device is mounted at another path of the node, and the report shows where.
+func (v *View) mountedTwice(h *holder, r *nodereport.NodeReport) (Finding, Truth) {
+	line := kubeletSays(r, refused, v.Handle, v.volumeName())
+	if line == nil {
+		return Finding{}, No
+	}
+	n := v.factsOf(r, h.Name)
+	staged := n.staged()
+	for _, m := range n.table {
+		if len(staged) == 0 || m.Device() != staged[len(staged)-1].Device() || m.Mountpoint == n.volume.Staging.Path || !names(line.Message, m.Mountpoint) {
+			continue
+		}
+		f := v.keeperFinding(h, fmt.Sprintf("The kubelet of node %s does not unstage volume %s while its device is mounted a second time there, at %s.", h.Name, v.volumeName(), m.Mountpoint), n.seenMount(m), logged(h.Name, "kubeletLog", line))
+		f.Confidence = Certain
+		f.Fix = []Step{onNode(h.Name, "see both mounts, and what has the second one open", "sh", "-c", "grep -F "+quote(m.Mountpoint)+" /proc/[0-9]*/mountinfo; fuser -vm "+quote(m.Mountpoint)),
+			hazard(DangerDisruptive, "no process of the list is of a pod that is needed", fmt.Sprintf("Unmount %s (umount, without force); the kubelet goes on by itself.", m.Mountpoint)),
+			say("Where the kubelet's folder is itself a bind mount of another folder, make that mount private or a mount of its own: each mount below it appears twice otherwise.")}
+		return f, Yes
+	}
+	return Finding{}, No
 }
 
 // leakedTo completes a finding about mounts that other mount namespaces of a node keep.

@@ -1,7 +1,9 @@
 package bundle
 
 import (
+	"hash/maphash"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -10,9 +12,34 @@ import (
 // mask stands in place of what was taken out.
 const mask = "***"
 
+// Most texts of a cluster are the same few short ones, again and again: phases, policies, images, paths. Of each slot the last that had
+// nothing to mask is known; two that meet in one slot are only slower.
+var (
+	known     [1 << 12]atomic.Pointer[string]
+	knownSeed = maphash.MakeSeed()
+)
+
+const maxKnown = 128 // bytes; longer texts are rarely the same, and would be kept from the garbage
+
 // RedactText masks what grants access in a text of a cluster or a node: keys, passwords, tokens, signatures, URLs with
 // credentials, PEM blocks. What tells a fault stays: names (of secrets too), gRPC codes, paths, devices, mount options.
 func RedactText(s string) string {
+	if len(s) > maxKnown {
+		return redactText(s)
+	}
+	slot := &known[maphash.String(knownSeed, s)%uint64(len(known))]
+	if k := slot.Load(); k != nil && *k == s {
+		return s
+	}
+	masked := redactText(s)
+	if masked == s {
+		clean := s // of its own, or each call would allocate
+		slot.Store(&clean)
+	}
+	return masked
+}
+
+func redactText(s string) string {
 	for {
 		masked := maskPairs(maskTokens(s))
 		if masked == s { // twice must give the same as once, and one mask can lay bare the next

@@ -85,10 +85,12 @@ func (sc *scan) run() {
 	}
 	// So does what the nodes report: no answer that is right already waits for it then.
 	sc.complete(snapshot.Query{Resource: inReports.Resource}, 0)
+	hosts := map[string]bool{}
 	for _, p := range pods {
-		if p.Spec.NodeName != "" {
-			sc.report(p.Spec.NodeName)
-		}
+		hosts[p.Spec.NodeName] = true
+	}
+	for node := range hosts {
+		sc.report(node) // of no node it asks nothing
 	}
 	if len(sc.wanted) > 0 {
 		return // all answers would be made again

@@ -247,6 +247,9 @@ func (v *View) heldByNamed() (Finding, Truth) {
 		if m == nil || !slices.Contains(strings.Split(m[1], ", "), p.Name) || !ready(p) || p.DeletionTimestamp != nil || p.Spec.NodeName == v.Node {
 			continue
 		}
+		if works, _ := v.nodeReady(p.Spec.NodeName); works == No {
+			continue
+		}
 		return Finding{Evidence: []Evidence{t.Evidence, fact(ref(p), "spec.nodeName", p.Spec.NodeName+", Ready", p.CreationTimestamp.Time)},
 			Why: fmt.Sprintf("Volume %s may be attached to one node only, and pod %s/%s, which works, uses it on node %s.", v.volumeName(), p.Namespace, p.Name, p.Spec.NodeName),
 			Fix: []Step{v.look("See which pods use the claim, and who owns them", "-n", v.Namespace, "get", "pods", "-o", "wide"),

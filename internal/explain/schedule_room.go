@@ -20,10 +20,14 @@ func volumeLimit(v *View) (Finding, Truth) {
 	csinodes, known := list[*storagev1.CSINode](v.world, inCSINodes, snapshot.Query{})
 	attachments, _ := list[*storagev1.VolumeAttachment](v.world, inAttachments, snapshot.Query{})
 	var full []string
-	most, freed := int32(-1), false
+	most, unlimited, freed := int32(-1), false, false
 	for _, n := range csinodes {
 		d := driverOf(n, v.Driver)
-		if d == nil || d.Allocatable == nil || d.Allocatable.Count == nil {
+		if d == nil {
+			continue
+		}
+		if d.Allocatable == nil || d.Allocatable.Count == nil {
+			unlimited = true
 			continue
 		}
 		most = max(most, *d.Allocatable.Count)
@@ -51,8 +55,8 @@ func volumeLimit(v *View) (Finding, Truth) {
 	if known == Yes && most < 0 {
 		return Finding{}, No // this driver sets no limit: another volume of the pod meets one
 	}
-	if own := v.ownVolumes(); known == Yes && most > 0 && own > int(most) {
-		f.Confidence = Certain
+	if own := v.ownVolumes(); known == Yes && most > 0 && !unlimited && own > int(most) {
+		f.Confidence, f.Status, f.Until = Certain, StatusStuck, nil
 		f.Why = fmt.Sprintf("Pod %s/%s alone needs %d volumes of driver %s, and no node takes more than %d.", v.Pod.Namespace, v.Pod.Name, own, v.Driver, most)
 		f.Evidence = append(f.Evidence, fact(ref(v.Pod), "spec.volumes", fmt.Sprintf("%d of driver %s", own, v.Driver), v.Pod.CreationTimestamp.Time),
 			fact(Object{Kind: "CSINode"}, "spec.drivers["+v.Driver+"].allocatable.count", fmt.Sprintf("%d at most", most), time.Time{}))

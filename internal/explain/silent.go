@@ -381,10 +381,11 @@ func wrongMount(v *View, n *nodeFacts) *blame {
 	return b
 }
 
-// onRoot: the mount shows a folder of the node's root filesystem.
+// onRoot: the mount shows a folder of the node's root filesystem, to be written to.
 func (n *nodeFacts) onRoot(m mountinfo.Mount) bool {
 	root, ok := n.table.At("/")
-	return ok && m.Device() == root.Device() && m.Root != "/"
+	readOnly, _ := m.ReadOnly()
+	return ok && m.Device() == root.Device() && m.Root != "/" && !readOnly
 }
 
 // spread: a pod on another node uses the view's volume, which is said to be the same one there.

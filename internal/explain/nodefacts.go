@@ -232,7 +232,10 @@ const virtioSerial = 20
 
 // carries: the device itself says that it is the volume.
 func carries(d *nodereport.Device, ids []string) bool {
-	serial := bare(d.Serial)
+	serial, cut := bare(d.Serial), ""
+	if _, behind, ok := strings.Cut(d.Serial, "-"); ok && len(d.Serial) == virtioSerial {
+		cut = bare(behind) // some clouds put the region before it
+	}
 	wwid := bare(d.WWID)
 	for _, prefix := range []string{"naa", "eui", "uuid"} {
 		wwid = strings.TrimPrefix(wwid, prefix)
@@ -240,6 +243,8 @@ func carries(d *nodereport.Device, ids []string) bool {
 	for _, id := range ids {
 		switch {
 		case len(serial) >= minIdentity && (serial == id || len(d.Serial) == virtioSerial && strings.HasPrefix(id, serial) || len(serial) >= 12 && strings.HasSuffix(id, serial)):
+			return true
+		case len(cut) >= 12 && strings.HasPrefix(id, cut):
 			return true
 		case len(wwid) >= 12 && (strings.Contains(id, wwid) || len(id) >= 12 && strings.HasSuffix(wwid, id)):
 			return true

@@ -129,7 +129,7 @@ func ownershipSlow(v *View) (Finding, Truth) {
 	var first, last *report
 	walked, again := 0, 0
 	for i, r := range events {
-		if r.Reason != walksFiles || !strings.Contains(r.Message, "/"+strings.ReplaceAll(v.volumeName(), "/", "~")+"/") {
+		if r.Reason != walksFiles || !names(r.Message, strings.ReplaceAll(v.volumeName(), "/", "~")) {
 			continue
 		}
 		if first == nil {

@@ -184,6 +184,9 @@ func attachText(id, title, doc, why string, cure ...Step) Cause {
 		case "attach/node-unknown":
 			v.answersAs(&f)
 		case "attach/backend-busy":
+			if strings.Contains(text, "not ready for workloads") { // Longhorn says so, too, of a volume without a replica that works
+				f.Confidence = Likely
+			}
 			v.alsoWorkedOn(&f)
 		}
 		if text != t.Text {

@@ -149,7 +149,9 @@ func (v *View) putRight(t *trouble) bool {
 		return false
 	}
 	_, known := v.registered(v.Node)
-	return known == Yes && v.plugin(v.Node).startedAt().After(t.At) && v.unserving() == ""
+	p := v.plugin(v.Node)
+	failing, _, _ := p.failing(v.taken) // one that crashes again and again is there for a moment only
+	return known == Yes && failing == nil && p.startedAt().After(t.At) && v.unserving() == ""
 }
 
 var registerCauses = []Cause{{

@@ -168,6 +168,15 @@ func TestSocketDead(t *testing.T) {
 	s.event("Pod", "new", "FailedMount", `MountVolume.MountDevice failed for volume "pvc-5cbe" : rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /var/lib/kubelet/plugins/disk.example.com/csi.sock: connect: connection refused"`, minute)
 	s.event("Pod", "new", "FailedMount", `MountVolume.MountDevice failed for volume "pvc-5cbe" : rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /var/lib/kubelet/plugins/disk.example.com/csi.sock: connect: connection refused"`, 10*minute)
 	s.want("Pod", "new", VerdictStuck, "register/socket-dead")
+
+	// That a plugin which crashes again and again runs at this moment is no cure of what its absence made.
+	s.drop("Pod", "disk-csi-node-2")
+	s.pluginWith("node-2", func(p *corev1.Pod) {
+		c := &p.Status.ContainerStatuses[0]
+		c.RestartCount, c.State = 3, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: before(5 * time.Second)}}
+		c.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error", StartedAt: before(52 * time.Second), FinishedAt: before(50 * time.Second)}
+	})
+	s.want("Pod", "new", VerdictStuck, "register/plugin-pod-failing")
 }
 
 // report adds what the node itself was asked.

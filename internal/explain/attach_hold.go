@@ -242,9 +242,12 @@ func (v *View) heldByNamed() (Finding, Truth) {
 		return Finding{}, Unknown
 	}
 	m := usedByPods.FindStringSubmatch(t.Text)
+	if m == nil {
+		return Finding{}, Unknown
+	}
 	users, _ := v.podsOfClaim()
 	for _, p := range users {
-		if m == nil || !slices.Contains(strings.Split(m[1], ", "), p.Name) || !ready(p) || p.DeletionTimestamp != nil || p.Spec.NodeName == v.Node {
+		if !slices.Contains(strings.Split(m[1], ", "), p.Name) || !ready(p) || p.DeletionTimestamp != nil || p.Spec.NodeName == v.Node {
 			continue
 		}
 		if works, _ := v.nodeReady(p.Spec.NodeName); works == No {

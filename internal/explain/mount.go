@@ -350,17 +350,15 @@ func (v *View) blamed() (*blame, Truth) {
 		return b, Yes
 	}
 	if unending(b.Cause) && !v.at(HopStart) {
-		switch helper, known := v.helperOf(); {
-		case helper != nil:
+		_, away := v.helperOf()
+		if away == No {
+			_, away = v.helperSet()
+		}
+		switch away {
+		case Yes:
 			b.Cause = "publish/helper-pod-not-running"
-		case known == Unknown:
+		case Unknown:
 			return nil, Unknown
-		default:
-			if set, known := v.helperSet(); set != nil {
-				b.Cause = "publish/helper-pod-not-running"
-			} else if known == Unknown {
-				return nil, Unknown
-			}
 		}
 	}
 	if n != nil && n.knownDevice() == nil && (unending(b.Cause) || b.Cause == "" || vague[b.Cause] || busyWords.in(t.Text)) {

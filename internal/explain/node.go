@@ -93,15 +93,20 @@ func (a *answer) node(name string) {
 			continue
 		}
 		a.Verdict = Worst(a.Verdict, own.Verdict)
-		for _, f := range own.Findings {
-			a.add(f)
-		}
-		for q := range own.gaps {
-			a.gap(q)
-		}
+		a.join(own)
 	}
 	if a.Verdict == VerdictUndetermined { // the node itself would tell
 		a.gap(snapshot.Query{Resource: inReports.Resource, Name: name})
+	}
+}
+
+// join takes over what an answer about a part found, and what it lacks.
+func (a *answer) join(part *answer) {
+	for _, f := range part.Findings {
+		a.add(f)
+	}
+	for q := range part.gaps {
+		a.gap(q)
 	}
 }
 

@@ -161,10 +161,7 @@ var login = regexp.MustCompile(`^(iscsiadm .*(--login|-l\b|--rescan|-R\b|discove
 func (v *View) readsDead(n *nodeFacts, task *nodereport.Task) bool {
 	d := n.brokenIn(task.Args, nil)
 	return d != nil && inKernel(task) && v.Pod != nil && !n.CollectedAt.Add(-time.Duration(task.Seconds)*time.Second).Before(v.scheduledAt()) &&
-		len(n.table.Of(d.MajorMinor)) == 0 && !slices.ContainsFunc(n.others, func(o *nodereport.Volume) bool {
-		ids := v.identities(o.Driver, o.Handle, o.PV, n.node)
-		return carries(d, ids) || linkedTo(d, ids)
-	})
+		len(n.table.Of(d.MajorMinor)) == 0 && n.otherOf(v, d) == nil
 }
 
 // logsIn: a login names a target, not a volume. It may well be the view's volume's where it began while the pod waits.

@@ -406,8 +406,8 @@ func sourceStructure(v *View) (Finding, Truth) {
 	f := v.asBlock(Finding{Confidence: Likely, Why: fmt.Sprintf("The provisioner leaves claim %s/%s to a populator, which should fill it from %s, and no populator has.", v.Namespace, v.ClaimName, source),
 		Evidence: []Evidence{word.evidence(), fact(v.claimObject(), "spec.dataSourceRef", source.String(), v.Claim.CreationTimestamp.Time)}})
 	for _, e := range slices.Backward(events) { // the populator's own word, if it has said one
-		if name := e.Source; name != "" && e.Message != word.Message && !slices.Contains([]string{"ExternalProvisioning", "WaitForFirstConsumer", "WaitForPodScheduled", "Provisioning"}, e.Reason) {
-			f.Why = sentence(f.Why) + fmt.Sprintf(" %s says: %s", name, e.Message)
+		if e.Source != "" && e.Message != word.Message && !slices.Contains([]string{"ExternalProvisioning", "WaitForFirstConsumer", "WaitForPodScheduled", "Provisioning"}, e.Reason) {
+			f.Why = sentence(f.Why) + fmt.Sprintf(" %s says: %s", e.Source, e.Message)
 			f.Evidence = append(f.Evidence, e.evidence())
 			break
 		}

@@ -95,8 +95,9 @@ func (v *View) podsOfSet(d *appsv1.DaemonSet) (plugin, Truth) {
 	return p, known
 }
 
-// pluginFailsEverywhere: the DaemonSet has pods, and those that should register fail.
-func pluginFailsEverywhere(v *View) (Finding, Truth) {
+// eachNowhere asks about the pods of each DaemonSet of a driver that no node has, with the evidence of that, until one is all that is
+// to be asked.
+func (v *View) eachNowhere(ask func(p plugin, ev []Evidence) (f Finding, t Truth, done bool)) (Finding, Truth) {
 	ev, sets, known := v.nowhere()
 	if known != Yes {
 		return Finding{}, known
@@ -105,14 +106,23 @@ func pluginFailsEverywhere(v *View) (Finding, Truth) {
 	for _, d := range sets {
 		p, known := v.podsOfSet(d)
 		all = all.and(known)
-		pod, why, failing := p.failing(v.taken)
-		if pod == nil || starting(p) && v.age(pod.CreationTimestamp.Time) < normalRegister {
-			continue // it only takes its time
+		if f, t, done := ask(p, ev); done {
+			return f, t
 		}
-		f := Finding{Evidence: append(ev, failing), Why: fmt.Sprintf("The driver %s is registered on no node, so no node can hold the volume: on node %s %s.", v.Driver, pod.Spec.NodeName, why)}
-		return v.ofFailing(f, pod), Yes
 	}
 	return Finding{}, min(all.not(), Unknown)
+}
+
+// pluginFailsEverywhere: the DaemonSet has pods, and those that should register fail.
+func pluginFailsEverywhere(v *View) (Finding, Truth) {
+	return v.eachNowhere(func(p plugin, ev []Evidence) (Finding, Truth, bool) {
+		pod, why, failing := p.failing(v.taken)
+		if pod == nil || starting(p) && v.age(pod.CreationTimestamp.Time) < normalRegister {
+			return Finding{}, No, false // it only takes its time
+		}
+		f := Finding{Evidence: append(ev, failing), Why: fmt.Sprintf("The driver %s is registered on no node, so no node can hold the volume: on node %s %s.", v.Driver, pod.Spec.NodeName, why)}
+		return v.ofFailing(f, pod), Yes, true
+	})
 }
 
 // orNowhere asks a cause of register also where the chain stops at the scheduler or the provisioner because no node has the driver: on a
@@ -122,17 +132,10 @@ func orNowhere(match func(*View) (Finding, Truth)) func(*View) (Finding, Truth) 
 		if !v.at(HopSchedule, HopProvision) {
 			return match(v)
 		}
-		ev, sets, known := v.nowhere()
-		if known != Yes {
-			return Finding{}, known
-		}
-		all := Yes
-		for _, d := range sets {
-			p, known := v.podsOfSet(d)
-			all = all.and(known)
+		return v.eachNowhere(func(p plugin, ev []Evidence) (Finding, Truth, bool) {
 			i := slices.IndexFunc(p.Pods, ready)
 			if i < 0 {
-				continue
+				return Finding{}, No, false
 			}
 			there := &View{world: v.world, Driver: v.Driver, Node: p.Pods[i].Spec.NodeName, only: []HopName{HopRegister}}
 			there.chain()
@@ -142,8 +145,7 @@ func orNowhere(match func(*View) (Finding, Truth)) func(*View) (Finding, Truth) 
 				f.Why = fmt.Sprintf("The driver %s is registered on no node, so no node can hold the volume. %s", v.Driver, f.Why)
 				f.Evidence = append(ev, f.Evidence...)
 			}
-			return f, t
-		}
-		return Finding{}, min(all.not(), Unknown)
+			return f, t, true
+		})
 	}
 }

@@ -399,13 +399,21 @@ func (n *nodeFacts) otherLinks(v *View, d *nodereport.Device) *nodereport.Volume
 	if d == nil || n.inStack(d) || n.knownDevice() == nil {
 		return nil
 	}
+	if o := n.otherOf(v, d); o != nil {
+		return o
+	}
+	m, _ := n.published()
+	return n.otherBlockOn(m)
+}
+
+// otherOf is another volume whose identity a device carries or is linked by.
+func (n *nodeFacts) otherOf(v *View, d *nodereport.Device) *nodereport.Volume {
 	for _, o := range n.others {
 		if ids := v.identities(o.Driver, o.Handle, o.PV, n.node); carries(d, ids) || linkedTo(d, ids) {
 			return o
 		}
 	}
-	m, _ := n.published()
-	return n.otherBlockOn(m)
+	return nil
 }
 
 // otherBlockOn is another volume of the report that is published from the same device node.

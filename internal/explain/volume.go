@@ -157,13 +157,8 @@ func (a *answer) keptFrom(at *storagev1.VolumeAttachment, pv *corev1.PersistentV
 		if unknown { // it may be this
 			a.Verdict = Worst(a.Verdict, VerdictUndetermined)
 		}
-		for q := range own.gaps {
-			a.gap(q)
-		}
 		a.Chains = append(a.Chains, own.Chains...)
-		for _, f := range own.Findings {
-			a.add(f)
-		}
+		a.join(own)
 		return true
 	}
 	return false

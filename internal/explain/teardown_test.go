@@ -139,6 +139,12 @@ func TestIdleClaim(t *testing.T) {
 			s.claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = beforePtr(20 * minute) })
 			s.pod("job", "node-1", time.Hour, func(p *corev1.Pod) { running(p); p.Status.Phase = corev1.PodSucceeded })
 		}, VerdictStuck, "delete/in-use"},
+		{"kept by a pod that ended a moment ago", func(s *scene) {
+			s.claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = beforePtr(time.Second) })
+			s.attached("node-1", stays)
+			s.node("node-1", true, sceneHandle)
+			s.pod("job", "node-1", time.Hour, completed(5*time.Second))
+		}, VerdictStuck, "delete/in-use"},
 		{"kept by a pod that runs", func(s *scene) {
 			s.claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = beforePtr(time.Minute) })
 			s.attached("node-1", stays)

@@ -210,7 +210,7 @@ func (v *View) keepers() ([]holder, Truth) {
 	var held []holder
 	var known Truth
 	switch {
-	case v.at(HopUnstage, HopDetach, HopDelete) && v.idle():
+	case v.at(HopUnstage) && v.idle(): // at a later hop what a node does in its time was set aside
 		held, known = v.holders()
 	case v.at(HopAttach) && v.age(v.scheduledAt()) >= normalTeardown:
 		held, known = v.heldElsewhere()

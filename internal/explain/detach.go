@@ -20,7 +20,7 @@ func detachHop(v *View) Hop {
 		})
 		if at.Status.DetachError != nil {
 			t := detachTrouble(at)
-			return v.troubledHop(t, v.settled(t), "ControllerUnpublishVolume fails")
+			return v.aside(v.troubledHop(t, v.settled(t), "ControllerUnpublishVolume fails"))
 		}
 		return v.aside(v.openHop(at.DeletionTimestamp.Time, normalAttach, ref(at), "being detached from node "+at.Spec.NodeName))
 	}
@@ -31,7 +31,7 @@ func detachHop(v *View) Hop {
 		freed, freedKnown := v.freedSince()
 		switch {
 		case pending == Yes:
-			return Hop{Status: StatusWaiting, Until: &until, Since: moment(h.Since), Object: &o, Note: "attached to node " + h.Name + ", which does not answer", reached: true}
+			return v.aside(Hop{Status: StatusWaiting, Until: &until, Since: moment(h.Since), Object: &o, Note: "attached to node " + h.Name + ", which does not answer", reached: true})
 		case v.goingClaim() || v.goingPV(): // whether it holds up the deletion is asked there
 		case len(h.Pods) > 0 || h.Ready == Yes && h.InUse == Yes:
 		case h.Ready == Unknown || h.Ready == Yes && h.InUse == Unknown:

@@ -13,7 +13,7 @@ import (
 
 // goingAt are the attachments being deleted that hold up the view's hop.
 func (v *View) goingAt() ([]*storagev1.VolumeAttachment, Truth) {
-	if !v.at(HopAttach, HopDetach, HopUnstage, HopDelete) {
+	if !v.at(HopAttach, HopDetach, HopUnstage) {
 		return nil, Yes
 	}
 	if v.at(HopAttach) && !v.exclusive() {

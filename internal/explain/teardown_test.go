@@ -37,6 +37,30 @@ func TestUnpublish(t *testing.T) {
 	}
 }
 
+// A claim that was asked to go stays as long as a pod names it, whatever the node and the attacher do meanwhile.
+func TestKeptByEndedPod(t *testing.T) {
+	for name, set := range map[string]func(*scene){
+		"in use still":                 func(s *scene) { s.attached("node-1", stays); s.node("node-1", true, sceneHandle) },
+		"in use still, without driver": func(s *scene) { s.attached("node-1", stays); s.node("node-1", true, sceneHandle); s.removeDriver() },
+		"attached still":               func(s *scene) { s.attached("node-1", stays) },
+		"being detached":               func(s *scene) { s.attached("node-1", leaves(5*time.Second, "")) },
+		"its first detach failed": func(s *scene) {
+			s.attached("node-1", leaves(5*time.Second, "rpc error: code = Internal desc = UnauthorizedOperation: not authorized"))
+		},
+		"being detached, without driver": func(s *scene) { s.attached("node-1", leaves(5*time.Second, "")); s.removeDriver() },
+		"its node died":                  func(s *scene) { s.attached("node-1", stays); s.node("node-1", false, sceneHandle) },
+		"its node is gone":               func(s *scene) { s.attached("node-1", stays); s.drop("Node", "node-1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = beforePtr(time.Second) })
+			s.pod("job", "node-1", time.Hour, completed(15*time.Second))
+			set(s)
+			s.want("PersistentVolumeClaim", "data", VerdictStuck, "delete/in-use")
+		})
+	}
+}
+
 // No pod uses the claim.
 func TestIdleClaim(t *testing.T) {
 	for _, c := range []struct {
@@ -138,12 +162,6 @@ func TestIdleClaim(t *testing.T) {
 		{"kept by a pod that has ended", func(s *scene) {
 			s.claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = beforePtr(20 * minute) })
 			s.pod("job", "node-1", time.Hour, func(p *corev1.Pod) { running(p); p.Status.Phase = corev1.PodSucceeded })
-		}, VerdictStuck, "delete/in-use"},
-		{"kept by a pod that ended a moment ago", func(s *scene) {
-			s.claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = beforePtr(time.Second) })
-			s.attached("node-1", stays)
-			s.node("node-1", true, sceneHandle)
-			s.pod("job", "node-1", time.Hour, completed(5*time.Second))
 		}, VerdictStuck, "delete/in-use"},
 		{"kept by a pod that runs", func(s *scene) {
 			s.claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = beforePtr(time.Minute) })

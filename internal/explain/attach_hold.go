@@ -84,6 +84,15 @@ func (v *View) heldElsewhere() ([]holder, Truth) {
 	return v.holders()
 }
 
+// attachedElsewhere: the volume may be attached to one node only, and is to another one than the view's.
+func (v *View) attachedElsewhere() bool {
+	all, known := v.attachments()
+	to := func(own bool) bool {
+		return slices.ContainsFunc(all, func(at *storagev1.VolumeAttachment) bool { return (at.Spec.NodeName == v.Node) == own })
+	}
+	return known == Yes && v.exclusive() && to(false) && !to(true)
+}
+
 // firstHolder is the first holder that fits; a Match of this family ends with No or Unknown when none does.
 func firstHolder(held []holder, known Truth, fits func(holder) Truth) (*holder, Truth) {
 	best := min(known.not(), Unknown)
@@ -298,7 +307,9 @@ func multiAttachTransient(v *View) (Finding, Truth) {
 		case v.age(v.scheduledAt()) < normalAttach:
 			until = v.scheduledAt().Add(normalAttach)
 			why = "no pod uses it there any more"
-			ev = fact(ref(h.At), "status.attached", fmt.Sprint(h.At.Status.Attached), time.Time{})
+			if ev = h.evidence(); h.At != nil {
+				ev = fact(ref(h.At), "status.attached", fmt.Sprint(h.At.Status.Attached), time.Time{})
+			}
 			return Yes
 		}
 		return No

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,12 +100,17 @@ func (w *world) attachmentsTo(node string) ([]*storagev1.VolumeAttachment, Truth
 	return list[*storagev1.VolumeAttachment](w, inAttachments, snapshot.Query{Fields: "spec.nodeName=" + node})
 }
 
-// attachRequired: without a CSIDriver object attaching is required (pkg/volume/csi/csi_plugin.go skipAttach).
+// attachRequired: without a CSIDriver object attaching is required (pkg/volume/csi/csi_plugin.go skipAttach). Where CSIDrivers may
+// not be read, an attachment of the volume shows it.
 func (v *View) attachRequired() Truth {
 	if v.Driver == "" || v.Inline != nil {
 		return No
 	}
 	d, known := v.csiDriver()
+	if known == Unknown && v.facts.GapOf(snapshot.Query{Resource: inDrivers.Resource, Name: v.Driver}) != nil {
+		all, _ := v.attachments()
+		return Unknown.or(truth(slices.ContainsFunc(all, func(at *storagev1.VolumeAttachment) bool { return at.Spec.Attacher == v.Driver })))
+	}
 	if known == Unknown {
 		return Unknown
 	}

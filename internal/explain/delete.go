@@ -194,11 +194,13 @@ func (v *View) holding() ([]*corev1.Pod, Truth) {
 	}), known
 }
 
-// aside lets a node's or attacher's work that is in its time, or unknown, not stop a claim's deletion which waits for a pod.
+// aside lets a node's or attacher's work that is in its time, or unknown, not stop a claim's deletion which waits for a pod or for
+// whoever put another finalizer there than pvc-protection.
 func (v *View) aside(h Hop) Hop {
 	if (h.Status == StatusWaiting || h.Status == StatusUnknown) && v.Pod == nil && v.goingClaim() {
 		holding, _ := v.holding()
-		h.reached = len(holding) == 0
+		others := slices.ContainsFunc(v.Claim.Finalizers, func(f string) bool { return f != finalizerClaim })
+		h.reached = len(holding) == 0 && !others
 	}
 	return h
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -167,12 +168,26 @@ func detachAttacherNotRunning(v *View) (Finding, Truth) {
 	})
 }
 
+// detachCause is the cause that the words of a detach error tell. A driver that only says that it holds its calls about a machine
+// back hides why the earlier ones failed: where the node's object is gone that is why.
+func (v *View) detachCause(at *storagev1.VolumeAttachment, t *trouble) string {
+	if heldBack.MatchString(t.Text) {
+		if _, known := v.node(at.Spec.NodeName); known == No {
+			return "detach/node-gone"
+		}
+	}
+	return v.told(detachWords, t.Text)
+}
+
+// heldBack: pd.csi.storage.gke.io ControllerUnpublishVolume.
+var heldBack = regexp.MustCompile(`not permitted on node .* due to backoff condition`)
+
 // detachSays is a cause that the words of the detach error tell.
 func detachSays(id, why string) func(*View) (Finding, Truth) {
 	return func(v *View) (Finding, Truth) {
 		return v.firstGoing(func(at *storagev1.VolumeAttachment) (Finding, Truth) {
 			t := v.detachTold(at)
-			if t == nil || v.told(detachWords, t.Text) != id {
+			if t == nil || v.detachCause(at, t) != id {
 				return Finding{}, No
 			}
 			f := v.goingFinding(at, v.detachWhy(why, at, t))

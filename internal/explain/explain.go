@@ -469,15 +469,26 @@ func (a *answer) summary() string {
 
 // works says of a healthy answer what it rests on.
 func (a *answer) works() string {
-	var pods []string
+	var pods, others []string
 	for _, c := range a.Chains {
-		if c.Pod != nil {
+		if c.Pod == nil {
+			continue
+		}
+		if slices.ContainsFunc(c.Hops, func(h Hop) bool { return h.Status != StatusOK && h.Status != StatusSkipped }) {
+			others = append(others, c.Pod.Namespace+"/"+c.Pod.Name)
+		} else {
 			pods = append(pods, c.Pod.Namespace+"/"+c.Pod.Name)
 		}
 	}
-	if len(pods) > 0 {
-		slices.Sort(pods)
-		return "mounted in " + strings.Join(slices.Compact(pods), ", ")
+	names := func(all []string) string {
+		slices.Sort(all)
+		return strings.Join(slices.Compact(all), ", ")
+	}
+	switch {
+	case len(others) > 0:
+		return "what these pods wait for does not lie there: " + names(others)
+	case len(pods) > 0:
+		return "mounted in " + names(pods)
 	}
 	return "nothing is wrong"
 }

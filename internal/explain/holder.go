@@ -14,7 +14,7 @@ import (
 
 // holder is a node that holds the view's volume by a VolumeAttachment, and what is known of it.
 type holder struct {
-	At    *storagev1.VolumeAttachment // nil: attachments could not be read, a pod tells it
+	At    *storagev1.VolumeAttachment // nil: attachments could not be read, a pod or the node tells it
 	Name  string                      // of the node
 	Node  *corev1.Node                // nil: gone, or not to be seen
 	known Truth                       // of the Node object
@@ -28,9 +28,12 @@ type holder struct {
 // leaving: the attachment is being deleted.
 func (h holder) leaving() bool { return h.At != nil && h.At.DeletionTimestamp != nil }
 
-// evidence of the hold: the attachment, or where that was not to be seen a pod that has the volume there.
+// evidence of the hold: the attachment, or where that was not to be seen a pod that has the volume there, or the node's word.
 func (h holder) evidence() Evidence {
-	if h.At == nil {
+	switch {
+	case h.At == nil && len(h.Pods) == 0:
+		return fact(ref(h.Node), "status.volumesInUse", "lists the volume", time.Time{})
+	case h.At == nil:
 		return fact(ref(h.Pods[0]), "spec.nodeName", h.Name, h.Pods[0].CreationTimestamp.Time)
 	}
 	return fact(ref(h.At), "spec.nodeName", h.Name, h.At.CreationTimestamp.Time)
@@ -70,6 +73,11 @@ func (v *View) holders() ([]holder, Truth) {
 			if _, seen := nodes[p.Spec.NodeName]; p.Spec.NodeName != "" && !finished(p) && !seen {
 				nodes[p.Spec.NodeName] = nil
 			}
+		}
+	}
+	for _, name := range v.saidInUse(known) {
+		if _, seen := nodes[name]; !seen {
+			nodes[name] = nil
 		}
 	}
 	var out []holder
@@ -140,6 +148,22 @@ func (v *View) saysHeld() bool {
 	}
 	t := v.attachEvent()
 	return t != nil && multiAttach.MatchString(t.Text)
+}
+
+// saidInUse are the nodes that work and whose kubelets list the volume in use, asked for where the attachments may not be read and the attach-detach
+// controller said that some node has it.
+func (v *View) saidInUse(known Truth) (names []string) {
+	if known != Unknown || v.PV == nil || v.facts.GapOf(attachmentsOf(v.PV.Name)) == nil || !v.saysHeld() {
+		return nil
+	}
+	nodes, _ := list[*corev1.Node](v.world, inNodes, snapshot.Query{})
+	unique := corev1.UniqueVolumeName(uniqueName(v.Driver, v.Handle))
+	for _, n := range nodes {
+		if ready, _ := v.nodeReady(n.Name); ready == Yes && slices.Contains(n.Status.VolumesInUse, unique) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
 }
 
 // readiness judges a holder's node by its object, or where that is not to be seen by what was said of its pods.

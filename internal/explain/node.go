@@ -126,7 +126,8 @@ func (a *answer) leftovers(name string) {
 func (a *answer) nodesOwn() bool {
 	onNode := append(slices.Clone(onNodeHops), HopDetach)
 	for _, f := range a.Findings {
-		if slices.Contains(onNode, f.Hop) || f.Cause == "attach/limit-reached" || f.Cause == "attach/node-unknown" || f.Cause == "attach/not-published-to-node" {
+		thisMachine := f.Cause == "attach/stale-attachment" && f.Where == "" // held by the machine that had the node's name before
+		if slices.Contains(onNode, f.Hop) || f.Cause == "attach/limit-reached" || f.Cause == "attach/node-unknown" || f.Cause == "attach/not-published-to-node" || thisMachine {
 			return true
 		}
 	}

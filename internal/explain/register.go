@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/csidoctor/csidoctor/internal/nodereport"
+	"github.com/csidoctor/csidoctor/internal/snapshot"
 )
 
 // The words of kubelet and gRPC when a registered driver's socket does not answer, and when the driver is not registered.
@@ -60,7 +61,7 @@ func registerHop(v *View) Hop {
 		return okHop("kubelet reached the driver")
 	case known == Unknown && v.attachAnswered():
 		return okHop("the attacher knows the driver's node")
-	case known == Unknown && v.heldOff() != nil:
+	case known == Unknown && (v.heldOff() != nil || v.facts.GapOf(snapshot.Query{Resource: inCSINodes.Resource, Name: v.Node}) != nil && v.attachedElsewhere()):
 		return laterHop("another node's attachment comes first")
 	case known == Unknown:
 		return unknownHop(&o, "which drivers the node has could not be read")

@@ -55,19 +55,24 @@ func unpublishNodeDead(v *View) (Finding, Truth) {
 		return Finding{}, No // attach/multi-attach-node-dead tells it of the pod that waits
 	}
 	return v.firstOld(func(o old) (Finding, Truth) {
-		ready, condition := v.nodeReady(o.Node)
-		if ready != No {
-			return Finding{}, min(ready.not(), Unknown)
+		h := &holder{Name: o.Node, Pods: []*corev1.Pod{o.Pod}}
+		h.Node, h.known = v.node(o.Node)
+		v.readiness(h)
+		if h.Ready != No {
+			return Finding{}, min(h.Ready.not(), Unknown)
 		}
-		state, since := "does not exist any more", time.Time{}
-		if condition != nil {
-			state, since = fmt.Sprintf("is not Ready since %s", ago(v.age(condition.LastTransitionTime.Time))), condition.LastTransitionTime.Time
+		state := "is not Ready"
+		if h.known == No {
+			state = "does not exist any more"
+		} else if !h.Since.IsZero() {
+			state += " since " + ago(v.age(h.Since))
 		}
-		f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s is terminating on node %s, which %s: nobody can say that it has ended.", o.Pod.Namespace, o.Pod.Name, o.Node, state),
-			fact(Object{Kind: "Node", Name: o.Node}, "status.conditions[Ready]", state, since))
+		f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s is terminating on node %s, which %s: nobody can say that it has ended.", o.Pod.Namespace, o.Pod.Name, o.Node, state), h.Why)
 		f.Confidence = Certain
-		h := &holder{Name: o.Node, known: Yes}
-		if condition == nil {
+		if h.known == Unknown {
+			f.Confidence = Likely // it may be back
+		}
+		if h.known == No {
 			f.Fix = []Step{say("Wait: pods of a node that is gone are removed by the kube-controller-manager within minutes."), v.look("See the pod", "-n", o.Pod.Namespace, "get", "pod", o.Pod.Name, "-o", "yaml")}
 			return f, Yes
 		}
@@ -294,10 +299,26 @@ func hostIn(message string) string {
 	return ""
 }
 
+// killTrouble is the kubelet's error in force of ending a pod: its containers or its sandbox do not go (pkg/kubelet killPod), which
+// it does before it lets any volume go.
+func (v *View) killTrouble(pod *corev1.Pod) *report {
+	if r := v.lastWarning(pod); r != nil && r.Reason == "FailedKillPod" {
+		return r
+	}
+	return nil
+}
+
 func unpublishNotTheVolume(v *View) (Finding, Truth) {
 	return v.firstOld(func(o old) (Finding, Truth) {
 		if o.Past < normalTeardown {
 			return Finding{}, No
+		}
+		if r := v.killTrouble(o.Pod); r != nil {
+			f := v.oldFinding(o, fmt.Sprintf("The kubelet of node %s cannot end pod %s/%s, and unmounts its volumes only when it has: %s", o.Node, o.Pod.Namespace, o.Pod.Name, plainWords(r.Message)), r.evidence())
+			f.Confidence = Certain
+			f.Fix = []Step{v.look("See what the kubelet says of it", "-n", o.Pod.Namespace, "describe", "pod", o.Pod.Name),
+				say("Mend what it says (the network plugin, the container runtime); the kubelet repeats it by itself, and the volume follows.")}
+			return f, Yes
 		}
 		switch {
 		case len(o.Pod.Finalizers) > 0 && ended(o.Pod):
@@ -383,7 +404,7 @@ func unpublishDriverError(v *View) (Finding, Truth) {
 			return Finding{}, No // no kubelet works on it
 		}
 		if r == nil {
-			if !ended(o.Pod) {
+			if !ended(o.Pod) || v.killTrouble(o.Pod) != nil {
 				return Finding{}, No
 			}
 			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s has ended on node %s and should be gone since %s, and its volume %s is not let go. Why stands in the log of that node's kubelet only.", o.Pod.Namespace, o.Pod.Name, o.Node, ago(o.Past), v.volumeName()))

@@ -663,7 +663,7 @@ func neverConfirmed(v *View) (Finding, Truth) {
 			return Finding{}, Unknown
 		}
 		f := v.keeperFinding(h, fmt.Sprintf("No pod uses volume %s on node %s, the node is Ready, and its kubelet still lists the volume in use: so it is not detached, and no timer ends that.", v.volumeName(), h.Name))
-		f.Rest, f.Confidence = true, Likely
+		f.Rest, f.Confidence = h.At != nil, Likely // where attachments may not be read the node's word is what there is
 		if v.Pod == nil {
 			if _, known := v.freedSince(); known == Unknown {
 				return Finding{}, Unknown // it may have been used until a moment ago

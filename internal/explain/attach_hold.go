@@ -190,7 +190,8 @@ func multiAttachTerminating(v *View) (Finding, Truth) {
 		return Finding{}, Unknown // only that node's object is missing, and it decides; where no node can be read this is what is left
 	}
 	if gone >= normalTeardown && h.Ready == Yes {
-		if _, known := v.report(h.Name); known == Unknown {
+		_, kills := v.killTrouble(pod)
+		if _, known := v.report(h.Name); known == Unknown || ended(pod) && kills == Unknown {
 			return Finding{}, Unknown // it may show what keeps the pod
 		}
 	}

@@ -335,6 +335,9 @@ func detachBackendError(v *View) (Finding, Truth) {
 			f.Fix = append(f.Fix, say("Read the log of the driver's controller and its csi-attacher, and see in the backend whether the volume is still attached."))
 			return f, Yes
 		}
+		if _, known := v.node(at.Spec.NodeName); known == Unknown && heldBack.MatchString(t.Text) {
+			return Finding{}, Unknown
+		}
 		f := v.goingFinding(at, v.detachWhy("The driver cannot detach volume VOLUME from node NODE (attachment "+at.Name+")", at, t))
 		f.Rest, f.Status, f.Confidence = true, v.settled(t), Likely
 		f.Fix = append(f.Fix, say("See in the backend whether the volume is still attached to that machine, and read the driver's controller log. If it is attached, mend what the driver says. If the backend shows it attached to nothing, a newer driver takes that as success."))

@@ -90,6 +90,9 @@ func (v *View) holders() ([]holder, Truth) {
 			if p.Spec.NodeName == name && !finished(p) {
 				h.Pods = append(h.Pods, p)
 			}
+			if p.Spec.NodeName == name && p.DeletionTimestamp != nil {
+				v.ahead(func() { v.killTrouble(p) })
+			}
 		}
 		v.ahead(func() { v.eventsOf("Node", "", name, "") })
 		h.Node, h.known = v.node(name)

@@ -136,7 +136,7 @@ var mountWords = []signature{
 		`bad message|needs? (to be )?(repair|recover|journal recovery)|xfs_repair|metadata corruption|corrupt(ed|ion)`,
 		`checksum (error|mismatch|invalid|does not match|verify failed)|dirty log|unclean`,
 		`journal (checksum|superblock|has aborted|is corrupt)|open_ctree failed|could not (repair|correct)`,
-		`parent transid verify failed`),
+		`parent transid verify failed|file ?system (issues?|problems?) .{0,20}(detected|found)`),
 
 	// mount.cifs and mount.ceph number what went wrong.
 	sig("stage/permission", mountRefused),

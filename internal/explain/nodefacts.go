@@ -185,7 +185,7 @@ func (v *View) identities(driver, handle, pv, node string) []string {
 	return out
 }
 
-// target is how udev's links by path end for the iSCSI target and LUN that the volume's attributes name, or what
+// target is how udev's links end for the iSCSI target and LUN, or the LUN of an Azure machine, that the volume's attributes name or
 // ControllerPublishVolume gave for the node.
 func (v *View) target(node string) []string {
 	if v.PV == nil || v.PV.Spec.CSI == nil {
@@ -208,7 +208,10 @@ func (v *View) target(node string) []string {
 			}
 		}
 	}
-	if !strings.HasPrefix(iqn, "iqn.") || lun == "" {
+	switch {
+	case lun != "" && v.Driver == "disk.csi.azure.com": // azure-vm-utils' and the agent's udev rules
+		return []string{bare("/dev/disk/azure/scsi1/lun" + lun), bare("/dev/disk/azure/data/by-lun/" + lun)}
+	case lun == "" || !strings.HasPrefix(iqn, "iqn."):
 		return nil
 	}
 	return []string{bare(iqn + "-lun-" + lun)}

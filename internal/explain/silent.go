@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csidoctor/csidoctor/internal/mountinfo"
 	"github.com/csidoctor/csidoctor/internal/nodereport"
@@ -431,9 +432,11 @@ func (n *nodeFacts) otherBlockOn(m mountinfo.Mount) *nodereport.Volume {
 	return nil
 }
 
-// mounts: the driver serves this volume by a mount, so that a path without one is wrong. Some drivers only fill a folder.
+// mounts: the driver serves this volume by a mount, so that a path without one is wrong. Some drivers of inline volumes only fill a
+// folder.
 func (n *nodeFacts) mounts(v *View) bool {
-	if len(n.staged()) > 0 || n.knownDevice() != nil || n.stages(v.Driver) == Yes && v.Inline == nil {
+	persistent := n.publish.VolData["volumeLifecycleMode"] == string(storagev1.VolumeLifecyclePersistent)
+	if len(n.staged()) > 0 || n.knownDevice() != nil || n.stages(v.Driver) == Yes && v.Inline == nil || persistent {
 		return true
 	}
 	for _, o := range n.others {

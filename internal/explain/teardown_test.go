@@ -24,6 +24,13 @@ func TestUnpublish(t *testing.T) {
 		{"a container runs on", dying(20*minute, false), func(*scene) {}, VerdictStuck, "unpublish/not-the-volume"},
 		{"a finalizer", func(p *corev1.Pod) { dying(20*minute, true)(p); p.Finalizers = []string{"example.com/hold"} }, func(*scene) {}, VerdictStuck, "unpublish/not-the-volume"},
 		{"the node is dead", dying(20*minute, false), func(s *scene) { s.node("node-1", false) }, VerdictStuck, "unpublish/node-dead"},
+		{"the node is dead, as an event of the pod says too", dying(20*minute, false), func(s *scene) {
+			s.node("node-1", false)
+			s.event("Pod", "old", "NodeNotReady", "Node is not ready", 26*minute)
+		}, VerdictStuck, "unpublish/node-dead"},
+		{"its sandbox does not go", dying(20*minute, true), func(s *scene) {
+			s.event("Pod", "old", "FailedKillPod", `error killing pod: failed to "KillPodSandbox" for "6b12" with KillPodSandboxError: "rpc error: code = Unknown desc = failed to destroy network for sandbox"`, minute)
+		}, VerdictStuck, "unpublish/not-the-volume"},
 		{"the plugin is missing", dying(20*minute, true), func(s *scene) { s.drop("Pod", "disk-csi-node-1") }, VerdictStuck, "unpublish/plugin-gone"},
 		{"the driver is not registered", dying(20*minute, true), func(s *scene) { s.drop("CSINode", "node-1") }, VerdictStuck, "unpublish/plugin-gone"},
 	} {

@@ -49,7 +49,7 @@ func orphanHop(v *View) Hop {
 	if r == nil || len(r.Orphans) == 0 {
 		return skippedHop("")
 	}
-	gone, _ := v.orphansOf(r)
+	gone, _ := v.orphansOf(r, v.Node)
 	if len(gone) == 0 {
 		return skippedHop("")
 	}
@@ -58,8 +58,8 @@ func orphanHop(v *View) Hop {
 
 // orphansOf are the folders of a report that hold something of a pod that the API does not have on the node either: a report
 // tells of folders without a running pod, and a pod that still waits for its volumes does not run.
-func (v *View) orphansOf(r *nodereport.NodeReport) ([]nodereport.Orphan, Truth) {
-	pods, known := v.podsOn(v.Node)
+func (v *View) orphansOf(r *nodereport.NodeReport, node string) ([]nodereport.Orphan, Truth) {
+	pods, known := v.podsOn(node)
 	var gone []nodereport.Orphan
 	for _, o := range r.Orphans {
 		if o.Mounts+o.Entries > 0 && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return string(p.UID) == o.PodUID }) {

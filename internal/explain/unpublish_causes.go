@@ -301,11 +301,12 @@ func hostIn(message string) string {
 
 // killTrouble is the kubelet's error in force of ending a pod: its containers or its sandbox do not go (pkg/kubelet killPod), which
 // it does before it lets any volume go.
-func (v *View) killTrouble(pod *corev1.Pod) *report {
+func (v *View) killTrouble(pod *corev1.Pod) (*report, Truth) {
 	if r := v.lastWarning(pod); r != nil && r.Reason == "FailedKillPod" {
-		return r
+		return r, Yes
 	}
-	return nil
+	_, known := v.eventsOf("Pod", pod.Namespace, pod.Name, string(pod.UID))
+	return nil, known.not()
 }
 
 func unpublishNotTheVolume(v *View) (Finding, Truth) {
@@ -313,7 +314,7 @@ func unpublishNotTheVolume(v *View) (Finding, Truth) {
 		if o.Past < normalTeardown {
 			return Finding{}, No
 		}
-		if r := v.killTrouble(o.Pod); r != nil {
+		if r, _ := v.killTrouble(o.Pod); r != nil {
 			f := v.oldFinding(o, fmt.Sprintf("The kubelet of node %s cannot end pod %s/%s, and unmounts its volumes only when it has: %s", o.Node, o.Pod.Namespace, o.Pod.Name, plainWords(r.Message)), r.evidence())
 			f.Confidence = Certain
 			f.Fix = []Step{v.look("See what the kubelet says of it", "-n", o.Pod.Namespace, "describe", "pod", o.Pod.Name),
@@ -353,34 +354,66 @@ func unpublishNotTheVolume(v *View) (Finding, Truth) {
 	})
 }
 
+// orphanKeeps: a node keeps the volume since it is mounted still for a pod that does not exist any more.
+func (v *View) orphanKeeps() (Finding, Truth) {
+	return v.firstKeeper(func(h *holder) (Finding, Truth) {
+		r, known := v.report(h.Name)
+		if r == nil {
+			return Finding{}, known
+		}
+		gone, podsKnown := v.orphansOf(r, h.Name)
+		for _, o := range gone {
+			if table, _ := mountinfo.Parse(r.Mountinfo); slices.ContainsFunc(table.Below(o.Path), func(m mountinfo.Mount) bool { return strings.Contains(m.Mountpoint, csiVolumes+v.volumeName()+"/") }) {
+				left := v.orphanFinding(r, h.Name, o, podsKnown)
+				f := v.keeperFinding(h, left.Why+" So node "+h.Name+" keeps volume "+v.volumeName()+".", left.Evidence...)
+				f.Confidence, f.Fix = left.Confidence, left.Fix
+				if line := kubeletSays(r, unmountDevice, v.Handle, v.volumeName()); line != nil {
+					f.Evidence = append(f.Evidence, logged(h.Name, "kubeletLog", line))
+				}
+				return f, Yes
+			}
+		}
+		return Finding{}, No
+	})
+}
+
 func orphanedPodDir(v *View) (Finding, Truth) {
-	if !v.at(HopUnpublish) || v.Pod != nil || v.Node == "" {
+	if !v.at(HopUnpublish) {
+		return v.orphanKeeps()
+	}
+	if v.Pod != nil || v.Node == "" {
 		return Finding{}, No
 	}
 	r, known := v.report(v.Node)
 	if r == nil {
 		return Finding{}, known
 	}
-	gone, podsKnown := v.orphansOf(r)
+	gone, podsKnown := v.orphansOf(r, v.Node)
 	if len(gone) == 0 {
 		return Finding{}, No
 	}
-	o := gone[0]
+	f := v.orphanFinding(r, v.Node, gone[0], podsKnown)
+	f.Status = StatusDegraded
+	return f, Yes
+}
+
+// orphanFinding tells of the folder of a pod that is gone.
+func (v *View) orphanFinding(r *nodereport.NodeReport, node string, o nodereport.Orphan, podsKnown Truth) Finding {
 	what := fmt.Sprintf("%d mounts and %d entries", o.Mounts, o.Entries)
-	f := Finding{Status: StatusDegraded, Confidence: Certain,
-		Why:      fmt.Sprintf("On node %s the folder %s of a pod that does not exist any more still holds %s.", v.Node, o.Path, what),
-		Evidence: []Evidence{fact(Object{Kind: "NodeReport", Name: v.Node}, "orphans["+o.PodUID+"]", what, r.CollectedAt)}}
+	f := Finding{Confidence: Certain,
+		Why:      fmt.Sprintf("On node %s the folder %s of a pod that does not exist any more still holds %s.", node, o.Path, what),
+		Evidence: []Evidence{fact(Object{Kind: "NodeReport", Name: node}, "orphans["+o.PodUID+"]", what, r.CollectedAt)}}
 	if podsKnown != Yes {
 		f.Confidence = Likely // the report's word alone
 	}
 	table, _ := mountinfo.Parse(r.Mountinfo)
 	for _, m := range table.Below(o.Path) {
-		f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: v.Node}, "mountinfo", m.Mountpoint+" is mounted from "+m.Source, r.CollectedAt))
+		f.Evidence = append(f.Evidence, fact(Object{Kind: "NodeReport", Name: node}, "mountinfo", m.Mountpoint+" is mounted from "+m.Source, r.CollectedAt))
 	}
-	f.Fix = []Step{onNode(v.Node, "see what is mounted there", "grep", "-F", o.Path, "/proc/self/mountinfo"),
+	f.Fix = []Step{onNode(node, "see what is mounted there", "grep", "-F", o.Path, "/proc/self/mountinfo"),
 		hazard(DangerDisruptive, "no pod of that UID runs on the node", "Unmount each mount below it (umount, without force), until the list is empty."),
 		say("If files lie there that are not on a mount, keep a copy: a pod may have written them. Then take the empty folders away one by one with rmdir, which refuses what is not empty. The kubelet does the rest.")}
-	return f, Yes
+	return f
 }
 
 func unpublishDriverError(v *View) (Finding, Truth) {
@@ -388,6 +421,7 @@ func unpublishDriverError(v *View) (Finding, Truth) {
 		if o.Past < normalTeardown {
 			return Finding{}, No
 		}
+		_, kills := v.killTrouble(o.Pod)
 		r, known := v.report(o.Node)
 		if r == nil && known == Unknown || v.Driver == "" && (v.claimKnown == Unknown || v.pvKnown == Unknown) {
 			return Finding{}, Unknown
@@ -404,8 +438,11 @@ func unpublishDriverError(v *View) (Finding, Truth) {
 			return Finding{}, No // no kubelet works on it
 		}
 		if r == nil {
-			if !ended(o.Pod) || v.killTrouble(o.Pod) != nil {
+			if !ended(o.Pod) {
 				return Finding{}, No
+			}
+			if kills != No {
+				return Finding{}, min(kills.not(), Unknown)
 			}
 			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s has ended on node %s and should be gone since %s, and its volume %s is not let go. Why stands in the log of that node's kubelet only.", o.Pod.Namespace, o.Pod.Name, o.Node, ago(o.Past), v.volumeName()))
 			f.Rest, f.Confidence, f.Fix = true, Possible, fix

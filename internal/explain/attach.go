@@ -2,6 +2,7 @@ package explain
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,8 @@ func attachHop(v *View) Hop {
 		return v.openHop(at.DeletionTimestamp.Time, normalAttach, o, "the VolumeAttachment is being deleted")
 	case known == Yes && at.Status.Attached && v.otherMachine(at) == Yes:
 		return v.openHop(v.scheduledAt(), normalAttach, o, "attached to another machine of the node's name")
+	case known == Unknown && v.saidAttached():
+		return okHop("attached, says the attach-detach controller")
 	case known == Unknown && v.deviceMissing() || known == Yes && at.Status.Attached && v.otherMachine(at) == Unknown && v.deviceMissing():
 		return unknownHop(&o, "the device is missing, and whether it is attached to this machine could not be read")
 	case known == Yes && at.Status.Attached:
@@ -184,6 +187,14 @@ func (v *View) attachEvent() *trouble {
 	events, _ := v.podEvents()
 	return troubleIn(events, func(r report) bool { return r.Reason == "FailedAttachVolume" && v.names(r.Message) },
 		func(r report) bool { return r.Reason == "SuccessfulAttachVolume" && v.names(r.Message) })
+}
+
+// saidAttached: the attach-detach controller's last word, of a moment ago, is that the volume was attached for the view's pod.
+func (v *View) saidAttached() bool {
+	events, _ := v.podEvents()
+	return v.attachEvent() == nil && slices.ContainsFunc(events, func(r report) bool {
+		return r.Reason == "SuccessfulAttachVolume" && v.names(r.Message) && v.age(r.Last) < normalMount
+	})
 }
 
 // names tells whether a kubelet or controller message is about the view's volume: these name the PV, or for inline volumes

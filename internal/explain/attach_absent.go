@@ -102,10 +102,16 @@ func attacherNotRunning(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	at, known := v.attachment(v.Node)
+	s := v.sidecar(attacherSidecar)
+	if t := v.attachEvent(); known == Unknown && v.attachTimesOut() && s.Works == No && s.Proof == Certain {
+		f := Finding{Confidence: Likely, Evidence: append([]Evidence{t.Evidence}, s.Evidence...), Fix: v.restartSidecar(s),
+			Why: fmt.Sprintf("The attach-detach controller waits in vain for the attacher of %s to attach volume %s to node %s: %s.", v.Driver, v.volumeName(), v.Node, s.Why)}
+		v.asHop(&f)
+		return f, Yes
+	}
 	if known != Yes || at.DeletionTimestamp != nil || at.Status.Attached {
 		return Finding{}, min(known.not(), Unknown)
 	}
-	s := v.sidecar(attacherSidecar)
 	alone := untouched(at) && v.age(at.CreationTimestamp.Time) >= normalUntouched
 	dead := s.Works == No && s.Proof == Certain
 	if !alone && !dead {

@@ -75,7 +75,7 @@ func (v *View) heldElsewhere() ([]holder, Truth) {
 	if !v.at(HopAttach) {
 		return nil, Yes
 	}
-	if !v.exclusive() {
+	if !v.exclusive() && !v.saidExclusive() {
 		return nil, read(v.pvKnown)
 	}
 	if at, known := v.attachment(v.Node); known == Yes && (at.DeletionTimestamp != nil || at.Status.Attached) {
@@ -223,8 +223,12 @@ func multiAttachInUse(v *View) (Finding, Truth) {
 	}
 	pods := h.running()
 	f := v.holdFinding(h, fmt.Sprintf("Volume %s may be attached to one node only, and pod %s uses it on node %s.", v.volumeName(), podNames(pods), h.Name),
-		fact(ref(pods[0]), "spec.nodeName", h.Name, pods[0].CreationTimestamp.Time),
-		fact(ref(v.PV), "spec.accessModes", accessModes(v.PV.Spec.AccessModes), time.Time{}))
+		fact(ref(pods[0]), "spec.nodeName", h.Name, pods[0].CreationTimestamp.Time))
+	if v.PV != nil {
+		f.Evidence = append(f.Evidence, fact(ref(v.PV), "spec.accessModes", accessModes(v.PV.Spec.AccessModes), time.Time{}))
+	} else {
+		f.Evidence = append(f.Evidence, fact(v.claimObject(), "status.accessModes", accessModes(v.Claim.Status.AccessModes), time.Time{}))
+	}
 	f.Confidence = Certain
 	f.Fix = []Step{v.look("See which pods use the claim, and who owns them", "-n", v.Namespace, "get", "pods", "-o", "wide"),
 		say("Decide which of the pods shall have the volume. For several replicas give each its own claim, or use an access mode for several nodes if the driver has one."),

@@ -57,7 +57,7 @@ func claimHop(v *View) Hop {
 	if name == "" {
 		return okHop("asks for a volume without a class")
 	}
-	if _, known := v.class(); known == No && v.staticClass(name) != Yes {
+	if _, known := v.class(); (known == No || known == Unknown && v.classNotFound(name) != nil) && v.staticClass(name) != Yes {
 		return Hop{Status: StatusStuck, Since: moment(v.Claim.CreationTimestamp.Time), Object: &Object{Kind: "StorageClass", Name: name}, Note: "the class " + name + " does not exist", reached: true}
 	}
 	return okHop("class " + name)
@@ -233,7 +233,13 @@ func noDefaultClass(v *View) (Finding, Truth) {
 	near, volumesKnown := v.candidates()
 	classes, classesKnown := list[*storagev1.StorageClass](v.world, inClasses, snapshot.Query{})
 	if volumesKnown.and(classesKnown) == Unknown {
-		return Finding{}, Unknown
+		if h := v.hop(HopClaim); h.Status != StatusStuck || classesKnown == Yes {
+			return Finding{}, Unknown
+		}
+		f := v.asBlock(Finding{Evidence: []Evidence{fact(v.claimObject(), "spec.storageClassName", "not set", v.Claim.CreationTimestamp.Time)}})
+		f.Why = fmt.Sprintf("The claim has been there for %s without a class: it was not given a default, so there was none, and no volume without a class fits. Which classes there are could not be read.", ago(v.age(v.Claim.CreationTimestamp.Time)))
+		f.Fix = []Step{say("Ask who may see them which StorageClass to use, and make the claim again with it: it was never bound, so it holds no data.")}
+		return f, Yes
 	}
 	f := v.asBlock(Finding{Confidence: Certain, Evidence: []Evidence{fact(v.claimObject(), "spec.storageClassName", "not set", v.Claim.CreationTimestamp.Time)}})
 	var all, defaults []string

@@ -82,6 +82,20 @@ func (v *View) detachedSince(t *trouble) bool {
 	return known == Yes && len(all) == 0
 }
 
+// saidDetached: the driver itself answered the deletion, which the provisioner asks only of a volume that has no attachment
+// (external-provisioner, controller.canDeleteVolume).
+func (v *View) saidDetached() bool {
+	if !v.goingPV() {
+		return false
+	}
+	t := v.deleteTrouble()
+	if t == nil {
+		return false
+	}
+	code, _ := grpc(t.Text)
+	return code != ""
+}
+
 // releasedSince is when the volume lost its claim: its own field (since 1.29), else what is known of its last pod.
 func (v *View) releasedSince() time.Time {
 	if t := v.PV.Status.LastPhaseTransitionTime; t != nil {
@@ -200,7 +214,7 @@ func (v *View) aside(h Hop) Hop {
 	if (h.Status == StatusWaiting || h.Status == StatusUnknown) && v.Pod == nil && v.goingClaim() {
 		holding, _ := v.holding()
 		others := slices.ContainsFunc(v.Claim.Finalizers, func(f string) bool { return f != finalizerClaim })
-		h.reached = len(holding) == 0 && !others
+		h.reached = len(holding) == 0 && !others && h.Status != StatusUnknown
 	}
 	return h
 }

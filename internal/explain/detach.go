@@ -45,7 +45,7 @@ func detachHop(v *View) Hop {
 			return Hop{Status: StatusDegraded, Object: &o, Note: "left attached to node " + h.Name, reached: true}
 		}
 	}
-	if known.and(heldKnown) == Unknown {
+	if known.and(heldKnown) == Unknown && !v.saidDetached() {
 		return unknownHop(&Object{Kind: "VolumeAttachment"}, "which nodes hold the volume could not be read")
 	}
 	return skippedHop("")

@@ -52,6 +52,11 @@ func (h holder) dying() []*corev1.Pod {
 // exclusive: the attach-detach controller attaches the volume to one node only.
 func (v *View) exclusive() bool { return v.PV != nil && singleNode(v.PV.Spec.AccessModes) }
 
+// saidExclusive: the volume may not be read, and the status of its claim repeats its modes.
+func (v *View) saidExclusive() bool {
+	return v.PV == nil && v.pvKnown == Unknown && v.Claim != nil && singleNode(v.Claim.Status.AccessModes)
+}
+
 // singleNode: pkg/volume/util IsMultiAttachAllowed, turned round.
 func singleNode(modes []corev1.PersistentVolumeAccessMode) bool {
 	return len(modes) > 0 && !slices.Contains(modes, corev1.ReadWriteMany) && !slices.Contains(modes, corev1.ReadOnlyMany)

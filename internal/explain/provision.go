@@ -36,7 +36,8 @@ func provisionHop(v *View) Hop {
 		return skippedHop("the class has no object: a hand-made volume must fit")
 	}
 	events, eventsKnown := v.claimEvents()
-	if known == Unknown && !v.provisionerSpoke(events) {
+	waits := v.waitsForConsumer()
+	if known == Unknown && waits == Unknown && !v.provisionerSpoke(events) {
 		return unknownHop(&Object{Kind: "StorageClass", Name: name}, "the class could not be read")
 	}
 	if known == Yes && class.Provisioner == noProvisioner {
@@ -44,7 +45,7 @@ func provisionHop(v *View) Hop {
 	}
 	o := v.claimObject()
 	created := v.Claim.CreationTimestamp.Time
-	if known == Yes && bindingMode(class) == storagev1.VolumeBindingWaitForFirstConsumer && v.selectedNode() == "" {
+	if waits == Yes && v.selectedNode() == "" {
 		switch {
 		case v.Pod == nil:
 			return Hop{Status: StatusWaiting, Since: moment(created), Object: &o, Note: "waits for a pod that uses the claim", reached: true}

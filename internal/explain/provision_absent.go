@@ -94,9 +94,34 @@ func (v *View) lookedUpWorkload() (string, Truth) {
 	return "", a.and(b).and(c).not().and(Unknown)
 }
 
-// provisioner is what can be seen of the claim's provisioner; its events on other claims prove that it works, too.
+// provisioner is what can be seen of the claim's provisioner; its events on other claims prove that it works, too. One that may not
+// be looked at worked while the claim was waiting already.
 func (v *View) provisioner() sidecar {
-	return once(v.world, "provisioner "+v.Driver, v.heardProvisioner)
+	s := once(v.world, "provisioner "+v.Driver, v.heardProvisioner)
+	if s.Works == Unknown && v.Claim != nil {
+		events, _ := v.claimEvents()
+		if last, _ := v.lastProvisioning(); last.Last.After(v.provisionSince(events).Add(normalUntouched)) {
+			s.worked(last, v.taken)
+		}
+	}
+	return s
+}
+
+// worked: the sidecar said something on another object.
+func (s *sidecar) worked(last report, now time.Time) {
+	s.Works, s.Proof, s.Why = Yes, Likely, fmt.Sprintf("it worked on claim %s/%s %s ago", last.Object.Namespace, last.Object.Name, ago(now.Sub(last.Last)))
+	s.Evidence = slices.Clip([]Evidence{last.evidence()})
+}
+
+// lastProvisioning is the last that the driver's provisioner said when it took a claim up, of any claim.
+func (v *View) lastProvisioning() (latest report, known Truth) {
+	events, known := list[*corev1.Event](v.world, inEvents, snapshot.Query{Fields: "reason=Provisioning"})
+	for _, e := range events {
+		if r := newReport(e); strings.HasPrefix(r.Source, v.Driver+"_") && r.Last.After(latest.Last) {
+			latest = r
+		}
+	}
+	return latest, known
 }
 
 func (v *View) heardProvisioner() sidecar {
@@ -104,16 +129,9 @@ func (v *View) heardProvisioner() sidecar {
 	if s.Works == Yes {
 		return s
 	}
-	events, known := list[*corev1.Event](v.world, inEvents, snapshot.Query{Fields: "reason=Provisioning"})
-	var latest report
-	for _, e := range events {
-		if r := newReport(e); strings.HasPrefix(r.Source, v.Driver+"_") && r.Last.After(latest.Last) {
-			latest = r
-		}
-	}
+	latest, known := v.lastProvisioning()
 	if !latest.Last.IsZero() && v.taken.Sub(latest.Last) < recent && latest.Last.After(s.Renewed.Add(normalUntouched)) {
-		s.Works, s.Proof, s.Why = Yes, Likely, fmt.Sprintf("it worked on claim %s/%s %s ago", latest.Object.Namespace, latest.Object.Name, ago(v.taken.Sub(latest.Last)))
-		s.Evidence = slices.Clip([]Evidence{latest.evidence()})
+		s.worked(latest, v.taken)
 	} else if known == Unknown && s.Proof == Possible {
 		s.Works = Unknown
 	}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/csidoctor/csidoctor/internal/nodereport"
@@ -59,8 +60,10 @@ func registerHop(v *View) Hop {
 		return v.troubledHop(t, v.settled(t), "kubelet does not know the driver")
 	case known == Unknown && t != nil:
 		return okHop("kubelet reached the driver")
-	case known == Unknown && v.attachAnswered():
+	case known == Unknown && (v.attachAnswered() || v.Pod != nil && v.saidAttached()):
 		return okHop("the attacher knows the driver's node")
+	case known == Unknown && v.attachTimesOut():
+		return laterHop("the attacher's turn comes first")
 	case known == Unknown && (v.heldOff() != nil || v.facts.GapOf(snapshot.Query{Resource: inCSINodes.Resource, Name: v.Node}) != nil && v.attachedElsewhere()):
 		return laterHop("another node's attachment comes first")
 	case known == Unknown:
@@ -74,6 +77,12 @@ func registerHop(v *View) Hop {
 		since = n.CreationTimestamp.Time // a young node still starts its drivers
 	}
 	return v.openHop(since, normalRegister, o, "the node has no driver "+v.Driver)
+}
+
+// attachTimesOut: the attach-detach controller waits in vain for a word of the attacher.
+func (v *View) attachTimesOut() bool {
+	t := v.attachEvent()
+	return t != nil && strings.Contains(t.Text, "timed out waiting for external-attacher")
 }
 
 // attachAnswered: the driver answered the attacher about this node, whose id that has from the CSINode's entry.

@@ -437,7 +437,7 @@ func notTheVolume(v *View) (Finding, Truth) {
 		f.Evidence = []Evidence{fact(ref(v.Pod), "spec.schedulerName", cmp.Or(v.Pod.Spec.SchedulerName, corev1.DefaultSchedulerName), v.Pod.CreationTimestamp.Time)}
 		f.Fix = []Step{say("See that a scheduler of this name runs and is the leader; its log names the pod.")}
 		return f, Yes
-	case aboutVolumes(word) && (v.pvKnown == Unknown || v.claimKnown == Unknown):
+	case aboutVolumes(word) && (v.pvKnown == Unknown || v.claimKnown == Unknown || !v.bound() && v.classUnread()):
 		return Finding{}, Unknown
 	case schedulerEcho.MatchString(word) && v.bound() && v.othersOpen() == No:
 		f.Why = fmt.Sprintf("All claims of pod %s/%s are bound by now, and the scheduler has not looked at it again; it last said: %s", v.Pod.Namespace, v.Pod.Name, strings.TrimSpace(word))

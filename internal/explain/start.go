@@ -314,8 +314,8 @@ func startInProgress(v *View) (Finding, Truth) {
 	if slices.Contains([]HopName{HopStart}, v.block) {
 		f.Why = fmt.Sprintf("Pod %s has its volume %s mounted on node %s and is starting.", v.say("POD"), v.volumeName(), v.Node)
 	}
-	if known == Unknown {
-		return Finding{}, Unknown
+	if known == Unknown || v.pvKnown == Unknown && v.reportAtHand(v.Node) != nil {
+		return Finding{}, Unknown // of a volume that cannot be read its report does not tell how far it is
 	}
 	return f, Yes
 }

@@ -63,7 +63,7 @@ func unstageHop(v *View) Hop {
 			return unknownHop(&Object{Kind: "Node", Name: h.Name}, "whether the node keeps the volume could not be read")
 		}
 	}
-	if known == Unknown {
+	if known == Unknown && !v.saidDetached() {
 		return unknownHop(&Object{Kind: "VolumeAttachment"}, "which nodes hold the volume could not be read")
 	}
 	return skippedHop("")

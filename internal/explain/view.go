@@ -176,13 +176,35 @@ func (v *View) class() (*storagev1.StorageClass, Truth) {
 	return get[*storagev1.StorageClass](v.world, inClasses, "", name)
 }
 
+// classUnread: the claim's class could not be read.
+func (v *View) classUnread() bool {
+	_, known := v.class()
+	return known == Unknown
+}
+
 // waitsForConsumer: the claim's class binds only when a pod needs it.
 func (v *View) waitsForConsumer() Truth {
 	class, known := v.class()
+	if known == Unknown {
+		return v.saidToWait()
+	}
 	if known != Yes {
 		return known
 	}
 	return truth(class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer)
+}
+
+// saidToWait: the PV controller's last word on the claim, which it repeats four times a minute, is that it waits for a pod.
+func (v *View) saidToWait() Truth {
+	events, _ := v.claimEvents()
+	var last report
+	for _, r := range events {
+		if r.Last.After(last.Last) {
+			last = r
+		}
+	}
+	waits := last.Reason == "WaitForFirstConsumer" || last.Reason == "WaitForPodScheduled"
+	return Unknown.or(truth(waits && v.taken.Sub(last.Last) < recent))
 }
 
 const (

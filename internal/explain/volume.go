@@ -31,7 +31,8 @@ func (a *answer) volume(name string) {
 	}
 	if r := pv.Spec.ClaimRef; r != nil {
 		claim, claimKnown := get[*corev1.PersistentVolumeClaim](a.world, inClaims, r.Namespace, r.Name)
-		if claimKnown == Unknown {
+		left := pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed // says that the claim is gone, or is another one
+		if claimKnown == Unknown && !(left && a.facts.GapOf(snapshot.Query{Resource: inClaims.Resource, Namespace: r.Namespace, Name: r.Name}) != nil) {
 			a.unseen(snapshot.Query{Resource: inClaims.Resource, Namespace: r.Namespace, Name: r.Name})
 			return
 		}

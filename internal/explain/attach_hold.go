@@ -186,7 +186,8 @@ func multiAttachTerminating(v *View) (Finding, Truth) {
 	}
 	pod := h.dying()[0]
 	gone := v.age(pod.DeletionTimestamp.Time)
-	if _, own := v.node(v.Node); h.Ready == Unknown && own == Yes {
+	_, eventsKnown := v.eventsOf("Pod", pod.Namespace, pod.Name, string(pod.UID))
+	if _, own := v.node(v.Node); h.Ready == Unknown && (own == Yes || eventsKnown == Unknown) {
 		return Finding{}, Unknown // only that node's object is missing, and it decides; where no node can be read this is what is left
 	}
 	if gone >= normalTeardown && h.Ready == Yes {

@@ -144,7 +144,7 @@ var deleteWords = []signature{
 	sig("delete/secret-missing",
 		`secrets? .{0,80}(not found|is empty|are empty|missing|not provided|does not exist)|provided secret is empty`,
 		`(failed|unable|error|cannot) .{0,20}(get|getting|fetch|find) .{0,30}secret|missing .{0,30}(secret|user ?id|credentials?)`,
-		`secret(s)? (is|are) (required|missing|empty|nil)|no (secret|credential)s? (given|provided|found)|stripping admin`,
+		`secret(s)? (is|are) (required|missing|empty|nil)|secrets? (cannot|can't|must not|should not) be (nil|empty)|no (secret|credential)s? (given|provided|found)|stripping admin`,
 		`missing ID field '\w+' in secrets`),
 	sig("delete/permission", denied),
 }
@@ -277,6 +277,9 @@ func deleteStillAttached(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	held, known := v.holders()
+	if known == Unknown && v.saidDetached() {
+		known = Yes
+	}
 	h, t := firstHolder(held, known, func(h holder) Truth { return truth(!h.leaving()) })
 	if h == nil {
 		return Finding{}, t

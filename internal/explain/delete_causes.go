@@ -174,9 +174,27 @@ func (v *View) whySecret(f *Finding) string {
 	return why + "."
 }
 
+// silentProvisioner: the volume is of a provisioner without a CSI driver, such as one of local folders, and no word of it is there.
+func (v *View) silentProvisioner() (Finding, Truth) {
+	by := v.PV.Annotations[annProvisionedBy]
+	_, known := v.volumeEvents()
+	if by == "" || strings.HasPrefix(by, "kubernetes.io/") || v.hop(HopDelete).Status == StatusWaiting || v.deleteTrouble() != nil || known == Unknown {
+		return Finding{}, min(known.not(), Unknown)
+	}
+	f := v.deleteFinding(fmt.Sprintf("Volume %s is to be deleted by the provisioner %s that made it, and there is no word of that: it likely does not run any more.", v.PV.Name, by),
+		fact(ref(v.PV), "metadata.annotations["+annProvisionedBy+"]", by, time.Time{}))
+	f.Title, f.Rest, f.Confidence = "No provisioner of the driver works on the deletion", true, Possible
+	f.Fix = []Step{v.look("See whether it runs, and where", "get", "deployments,statefulsets,daemonsets", "-A", "-o", "wide"),
+		say(fmt.Sprintf("Bring the provisioner %s back: it deletes the volume and its object by itself.", by))}
+	return f, Yes
+}
+
 func deleteDriverGone(v *View) (Finding, Truth) {
-	if !v.at(HopDelete) || v.goingClaim() || !v.goingPV() || v.Driver == "" {
+	if !v.at(HopDelete) || v.goingClaim() || !v.goingPV() {
 		return Finding{}, No
+	}
+	if v.Driver == "" {
+		return v.silentProvisioner()
 	}
 	if v.PV.DeletionTimestamp != nil && !slices.Contains(v.PV.Finalizers, finalizerProvisioner) &&
 		(!slices.Contains(v.PV.Finalizers, attacherFinalizer(v.Driver)) || v.installed() == Yes) {

@@ -389,14 +389,8 @@ func nameByte(b byte) bool {
 // none, those of a Deployment or StatefulSet elsewhere.
 func (v *View) sidecarPods(kind sidecarKind) ([]*corev1.Pod, Truth) {
 	sets, all := v.daemonSets()
-	if everywhere := (snapshot.Query{Resource: inPods.Resource}); all == Unknown && len(sets) == 0 {
-		if !v.facts.Covers(everywhere) {
-			return nil, Unknown
-		}
-		pods, _ := list[*corev1.Pod](v.world, inPods, everywhere)
-		return slices.DeleteFunc(pods, func(p *corev1.Pod) bool {
-			return finished(p) || sidecarContainer(p.Spec.Containers, kind) == nil || !namesDriver(&p.Spec, v.Driver)
-		}), Unknown
+	if all == Unknown && len(sets) == 0 {
+		return nil, Unknown
 	}
 	var out []*corev1.Pod
 	seen := map[string]bool{}

@@ -100,7 +100,7 @@ func (v *View) provisioner() sidecar {
 	s := once(v.world, "provisioner "+v.Driver, v.heardProvisioner)
 	if s.Works == Unknown && v.Claim != nil {
 		events, _ := v.claimEvents()
-		if last, _ := v.lastProvisioning(); last.Last.After(v.provisionSince(events).Add(normalUntouched)) {
+		if last, _ := v.lastProvisioning(v.heardIn()); last.Last.After(v.provisionSince(events).Add(normalUntouched)) {
 			s.worked(last, v.taken)
 		}
 	}
@@ -113,9 +113,9 @@ func (s *sidecar) worked(last report, now time.Time) {
 	s.Evidence = slices.Clip([]Evidence{last.evidence()})
 }
 
-// lastProvisioning is the last that the driver's provisioner said when it took a claim up, of any claim.
-func (v *View) lastProvisioning() (latest report, known Truth) {
-	events, known := list[*corev1.Event](v.world, inEvents, snapshot.Query{Fields: "reason=Provisioning"})
+// lastProvisioning is the last that the driver's provisioner said when it took a claim up, of any claim of a namespace, or of all.
+func (v *View) lastProvisioning(namespace string) (latest report, known Truth) {
+	events, known := list[*corev1.Event](v.world, inEvents, snapshot.Query{Namespace: namespace, Fields: "reason=Provisioning"})
 	for _, e := range events {
 		if r := newReport(e); strings.HasPrefix(r.Source, v.Driver+"_") && r.Last.After(latest.Last) {
 			latest = r
@@ -124,12 +124,20 @@ func (v *View) lastProvisioning() (latest report, known Truth) {
 	return latest, known
 }
 
+// heardIn is where the provisioner can be heard: in the claim's own namespace where no more is allowed, else in all.
+func (v *View) heardIn() string {
+	if v.facts.GapOf(snapshot.Query{Resource: inEvents.Resource, Fields: "reason=Provisioning"}) != nil {
+		return v.Namespace
+	}
+	return ""
+}
+
 func (v *View) heardProvisioner() sidecar {
 	s := v.sidecar(provisionerSidecar)
 	if s.Works == Yes {
 		return s
 	}
-	latest, known := v.lastProvisioning()
+	latest, known := v.lastProvisioning("")
 	if !latest.Last.IsZero() && v.taken.Sub(latest.Last) < recent && latest.Last.After(s.Renewed.Add(normalUntouched)) {
 		s.worked(latest, v.taken)
 	} else if known == Unknown && s.Proof == Possible {
@@ -200,7 +208,8 @@ func provisionerNotRunning(v *View) (Finding, Truth) {
 	if known == Unknown && s.Proof != Certain {
 		return Finding{}, Unknown // its events may say that it works
 	}
-	unseen := s.Works == Unknown && s.Pod == nil && !s.Present && last.IsZero() && v.hop(HopProvision).Status == StatusStuck && v.seesNothingOf()
+	_, heard := v.lastProvisioning(v.heardIn())
+	unseen := heard == Yes && s.Works == Unknown && s.Pod == nil && !s.Present && last.IsZero() && v.hop(HopProvision).Status == StatusStuck && v.seesNothingOf()
 	if unseen {
 		s.Works, s.Proof = No, Possible
 		s.Why = "the claim was handed to it, and there is no word of it; whether it runs could not be read"

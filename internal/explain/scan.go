@@ -248,7 +248,7 @@ func (sc *scan) volumeAlone(pv *corev1.PersistentVolume) bool {
 		return false
 	}
 	claim, known := get[*corev1.PersistentVolumeClaim](sc.world, inClaims, r.Namespace, r.Name)
-	return known == No || known == Yes && !has(claim, pv)
+	return known == No || known == Yes && !has(claim, pv) || known == Unknown && sc.unclaimed(pv)
 }
 
 // attachmentAlone: the attachment's volume is gone; or its claim is used on other nodes alone, and the claim's answer does not

@@ -58,6 +58,9 @@ func unpublishNodeDead(v *View) (Finding, Truth) {
 		h := &holder{Name: o.Node, Pods: []*corev1.Pod{o.Pod}}
 		h.Node, h.known = v.node(o.Node)
 		v.readiness(h)
+		if h.known == No && len(o.Pod.Finalizers) > 0 {
+			return Finding{}, No // of a node that is gone the finalizer is all that keeps the pod
+		}
 		if h.Ready != No {
 			return Finding{}, min(h.Ready.not(), Unknown)
 		}
@@ -299,6 +302,12 @@ func hostIn(message string) string {
 	return ""
 }
 
+// nodeGone: the node's object does not exist.
+func (v *View) nodeGone(name string) bool {
+	_, known := v.node(name)
+	return known == No
+}
+
 // killTrouble is the kubelet's error in force of ending a pod: its containers or its sandbox do not go (pkg/kubelet killPod), which
 // it does before it lets any volume go.
 func (v *View) killTrouble(pod *corev1.Pod) (*report, Truth) {
@@ -322,7 +331,7 @@ func unpublishNotTheVolume(v *View) (Finding, Truth) {
 			return f, Yes
 		}
 		switch {
-		case len(o.Pod.Finalizers) > 0 && ended(o.Pod):
+		case len(o.Pod.Finalizers) > 0 && (ended(o.Pod) || v.nodeGone(o.Node)):
 			f := v.oldFinding(o, fmt.Sprintf("Pod %s/%s has ended and is kept by its finalizer %s.", o.Pod.Namespace, o.Pod.Name, strings.Join(o.Pod.Finalizers, ", ")),
 				fact(ref(o.Pod), "metadata.finalizers", strings.Join(o.Pod.Finalizers, ", "), time.Time{}))
 			f.Confidence = Likely

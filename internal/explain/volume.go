@@ -31,8 +31,7 @@ func (a *answer) volume(name string) {
 	}
 	if r := pv.Spec.ClaimRef; r != nil {
 		claim, claimKnown := get[*corev1.PersistentVolumeClaim](a.world, inClaims, r.Namespace, r.Name)
-		left := pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed // says that the claim is gone, or is another one
-		if claimKnown == Unknown && !(left && a.facts.GapOf(snapshot.Query{Resource: inClaims.Resource, Namespace: r.Namespace, Name: r.Name}) != nil) {
+		if claimKnown == Unknown && !a.unclaimed(pv) {
 			a.unseen(snapshot.Query{Resource: inClaims.Resource, Namespace: r.Namespace, Name: r.Name})
 			return
 		}
@@ -50,6 +49,13 @@ func (a *answer) volume(name string) {
 	if pv.Status.Phase == corev1.VolumeAvailable {
 		a.Notes = append(a.Notes, "the volume is Available: no claim has it")
 	}
+}
+
+// unclaimed: the volume's claim may not be read, and the volume's phase says that it is gone, or another one.
+func (w *world) unclaimed(pv *corev1.PersistentVolume) bool {
+	r := pv.Spec.ClaimRef
+	return (pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed) &&
+		w.facts.GapOf(snapshot.Query{Resource: inClaims.Resource, Namespace: r.Namespace, Name: r.Name}) != nil
 }
 
 // has: the volume is the claim's, or is meant for it, so the claim's answer speaks of it.

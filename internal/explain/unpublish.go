@@ -159,7 +159,8 @@ when the server is gone for ever.`,
 	Title: "The pod is terminating for another reason than its volume",
 	Doc: `A pod stays Terminating while a finalizer is on it, while its containers take their grace period, or when the runtime cannot end them.
 
-To be sure: the pod's finalizers and its containers' states.
+To be sure: the pod's finalizers, its containers' states, and its FailedKillPod events: the kubelet unmounts nothing before the containers and
+the sandbox are gone.
 
 Ask the finalizer's owner. Removing it by hand skips work that somebody relies on.`,
 	Match: unpublishNotTheVolume,
@@ -167,7 +168,8 @@ Ask the finalizer's owner. Removing it by hand skips work that somebody relies o
 	ID:    "unpublish/orphaned-pod-dir",
 	Title: "A folder of a pod that is gone is left on the node",
 	Doc: `The pod's object is gone, and its folder below the kubelet's root still holds a mount or files: the driver was away at the teardown, or
-the pod was deleted by force. The kubelet says "orphaned pod found" and does not remove what is not empty.
+the pod was deleted by force. The kubelet says "orphaned pod found" and does not remove what is not empty. A volume that is mounted there is
+not let go by the node.
 
 To be sure: the node's report, or the kubelet's log; see what is mounted below the folder.
 

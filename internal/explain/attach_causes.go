@@ -570,7 +570,7 @@ func attachBackendError(v *View) (Finding, Truth) {
 		return Finding{}, Unknown // the events have what it is an echo of
 	}
 	_, words := grpc(t.Text)
-	f := Finding{Rest: true, Confidence: Likely, Status: v.settled(t), Evidence: []Evidence{t.Evidence},
+	f := Finding{Rest: true, Said: true, Confidence: Likely, Status: v.settled(t), Evidence: []Evidence{t.Evidence},
 		Why: fmt.Sprintf("The driver %s cannot attach volume %s to node %s. It says: %s", v.Driver, v.volumeName(), v.Node, words),
 		Fix: []Step{v.look("See the driver's own words", "get", "volumeattachment", attachmentName(v.Handle, v.Driver, v.Node), "-o", "yaml"),
 			say("Read the log of the driver's controller at the time of the error, and look at the volume in the backend. The attach is repeated by itself, at least every 5 minutes.")}}

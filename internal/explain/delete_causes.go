@@ -452,6 +452,6 @@ func deleteBackendError(v *View) (Finding, Truth) {
 	}
 	_, words := grpc(text)
 	f := v.deleteFinding(fmt.Sprintf("The driver %s cannot delete volume %s. It says: %s", v.Driver, v.PV.Name, words), t.Evidence)
-	f.Rest, f.Status, f.Confidence, f.Fix = true, v.settled(t), Likely, fix
+	f.Rest, f.Said, f.Status, f.Confidence, f.Fix = true, true, v.settled(t), Likely, fix
 	return f, Yes
 }

@@ -339,7 +339,7 @@ func detachBackendError(v *View) (Finding, Truth) {
 			return Finding{}, Unknown
 		}
 		f := v.goingFinding(at, v.detachWhy("The driver cannot detach volume VOLUME from node NODE (attachment "+at.Name+")", at, t))
-		f.Rest, f.Status, f.Confidence = true, v.settled(t), Likely
+		f.Rest, f.Said, f.Status, f.Confidence = true, true, v.settled(t), Likely
 		f.Fix = append(f.Fix, say("See in the backend whether the volume is still attached to that machine, and read the driver's controller log. If it is attached, mend what the driver says. If the backend shows it attached to nothing, a newer driver takes that as success."))
 		return f, Yes
 	})

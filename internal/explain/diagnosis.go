@@ -219,6 +219,8 @@ type Finding struct {
 
 	// Rest: this is what is left when every better cause is excluded, so it is not said while one of them is unknown.
 	Rest bool `json:"-"`
+	// Said: an error in force says it. So it is possible while a better one is unread.
+	Said bool `json:"-"`
 	// Summary is the sentence for the ticket; empty: Why is used.
 	Summary string `json:"-"`
 	// Where is the node of a hop that is not of the chain which it holds up.

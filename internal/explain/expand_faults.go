@@ -383,7 +383,7 @@ func expandBackendError(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	f := v.sizeFinding(fmt.Sprintf("%s, and the backend of %s fails to grow the volume: %s", v.grows(), v.Driver, plainWords(t.Text)))
-	f.Status, f.Rest = v.settled(t), true
+	f.Status, f.Rest, f.Said = v.settled(t), true, true
 	if notNow.MatchString(t.Text) {
 		f.Confidence = Certain
 	}

@@ -262,7 +262,7 @@ func (a *answer) unseen(q snapshot.Query) {
 
 // causes asks, for the hop at which the chain stops, the causes of that hop and of those that break it from upstream. The
 // first that holds is the finding. An unknown one before it could be the better answer: then the finding is at most likely,
-// and one that is only what is left is not said.
+// and one that is only what is left is not said, or is possible where an error says it of a hop that is stuck.
 func (v *View) causes(block HopName) (*Finding, map[snapshot.Query]bool) {
 	unknown := map[snapshot.Query]bool{}
 	var f Finding // one for all: it is large, and most causes do not hold
@@ -277,11 +277,14 @@ func (v *View) causes(block HopName) (*Finding, map[snapshot.Query]bool) {
 			for q := range unread {
 				unknown[q] = true
 			}
-		case t == Yes && f.Rest && len(unknown) > 0:
+		case t == Yes && f.Rest && len(unknown) > 0 && !(f.Said && v.hop(block).Status == StatusStuck):
 			return nil, unknown
 		case t == Yes:
 			f = c.complete(f)
-			if len(unknown) > 0 && f.Confidence == Certain {
+			switch {
+			case len(unknown) > 0 && f.Rest:
+				f.Confidence = Possible
+			case len(unknown) > 0 && f.Confidence == Certain:
 				f.Confidence = Likely
 			}
 			for q := range unread { // it holds without these, and would be surer with them

@@ -207,7 +207,7 @@ func (v *View) explainTopology(f *Finding) {
 		f.Fix = append(f.Fix, v.look("Compare the node's labels with its CSINode", "get", "node/"+node, "csinode/"+node, "-o", "yaml"),
 			say("The labels come from the node plugin when it registers: restart the plugin's pod on that node, and see in its log whether it finds its zone."))
 	default:
-		f.Rest = true // the node may be gone, or its labels be there by now
+		f.Rest, f.Said = true, true // the node may be gone, or its labels be there by now
 		f.Fix = append(f.Fix, v.look("Compare the node's labels with its CSINode", "get", "node/"+node, "csinode/"+node, "-o", "yaml"))
 	}
 }
@@ -309,7 +309,7 @@ func sourceNotReady(v *View, t *trouble) Finding {
 	case "VolumeSnapshot":
 		why = v.snapshotUnfit(&f)
 		_, known := v.sourceSnapshot()
-		f.Rest = known == Unknown // it may have a fault of its own
+		f.Rest, f.Said = known == Unknown, true // it may have a fault of its own
 	case "PersistentVolumeClaim":
 		why = v.cloneUnfit(&f, namespace, r.Name)
 	}

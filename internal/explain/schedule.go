@@ -374,7 +374,7 @@ func affinityConflict(v *View) (Finding, Truth) {
 		return Finding{}, No // another volume of the pod
 	}
 	f := v.scheduling()
-	f.Confidence, f.Rest = Certain, !byNode // the volume's node may be gone, or another volume exclude it
+	f.Confidence, f.Rest, f.Said = Certain, !byNode, true // the volume's node may be gone, or another volume exclude it
 	where := affinity(v.PV)
 	f.Evidence = append(f.Evidence, fact(ref(v.PV), "spec.nodeAffinity", cmp.Or(where, zoneLabels(v.PV)), time.Time{}))
 	nodes, known := v.nodes()
@@ -428,8 +428,8 @@ func notTheVolume(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	f := v.scheduling()
-	f.Rest = true
 	word := v.unfit()
+	f.Rest, f.Said = true, word != "" && !aboutVolumes(word)
 	switch {
 	case word == "":
 		f.Confidence = Possible

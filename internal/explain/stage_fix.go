@@ -292,7 +292,7 @@ func driverError(id string) func(*View) (Finding, Truth) {
 		if hop == HopPublish {
 			what = "publish"
 		}
-		return Finding{Rest: true, Confidence: Possible, Status: cmp.Or(b.Status, v.settled(b.Trouble)), Evidence: b.Evidence,
+		return Finding{Rest: true, Said: true, Confidence: Possible, Status: cmp.Or(b.Status, v.settled(b.Trouble)), Evidence: b.Evidence,
 			Why: b.aside(fmt.Sprintf("The driver %s cannot %s volume %s for pod %s on node %s: %s", v.Driver, what, v.volumeName(), v.say("POD"), v.Node, plainWords(b.Trouble.Text))),
 			Fix: []Step{v.pluginLogs(), onNode(v.Node, "read what the kernel says at that time", "dmesg", "--ctime", "--level=err,warn"), say("Mend what the driver says. The kubelet tries again by itself.")}}, Yes
 	}

@@ -265,6 +265,11 @@ func (c candidates) usedUp(v *View) bool {
 
 func noMatchingPV(v *View) (Finding, Truth) {
 	c, known := v.wantedVolumes()
+	if r := bindTrouble(v); known == Unknown && v.at(HopBind) && v.pvKnown != Yes && r != nil && noneAvailable.MatchString(r.Message) {
+		return v.asBlock(Finding{Rest: true, Said: true, Confidence: Possible, Evidence: []Evidence{fact(v.claimObject(), "spec", v.asks(), v.Claim.CreationTimestamp.Time), r.evidence()},
+			Why: fmt.Sprintf("The claim waits for a hand-made volume that fits (%s), and kube-controller-manager finds none. Which volumes there are could not be read.", v.asks()),
+			Fix: []Step{say("Ask who may see PersistentVolumes and StorageClasses which of them the claim is to have, and compare class, size, access modes, volume mode and labels.")}}), Yes
+	}
 	if known == Unknown {
 		return Finding{}, Unknown
 	}
@@ -308,6 +313,9 @@ func noMatchingPV(v *View) (Finding, Truth) {
 		say("Correct the volume, or make the claim again with matching fields: it was never bound, so it holds no data. Class names must be the same text; a volume without a class is asked for with storageClassName: \"\".")}
 	return f, Yes
 }
+
+// noneAvailable is the PV controller's word on a claim without a class for which no volume is free (syncUnboundClaim).
+var noneAvailable = regexp.MustCompile(`no persistent volumes available for this claim`)
 
 // bindTrouble is the PV controller's last word why it does not bind.
 func bindTrouble(v *View) *report {

@@ -163,7 +163,8 @@ func classMissing(v *View) (Finding, Truth) {
 	case known == Unknown && word == nil:
 		return Finding{}, Unknown
 	}
-	if static := v.staticClass(name); static != No {
+	static := v.staticClass(name)
+	if static == Yes || static == Unknown && word == nil {
 		return Finding{}, static.not()
 	}
 	field := "spec.storageClassName"
@@ -180,7 +181,10 @@ func classMissing(v *View) (Finding, Truth) {
 	if word != nil {
 		f.Evidence = append(f.Evidence, word.evidence())
 	}
-	if _, known := v.class(); known == Unknown {
+	if static == Unknown {
+		f.Rest, f.Said, f.Confidence = true, true, Possible // a hand-made volume may be meant
+	}
+	if _, known := v.class(); known == Unknown && f.Confidence == Certain {
 		f.Confidence = Likely
 	}
 	if len(names) > 0 {

@@ -331,7 +331,7 @@ func detachBackendError(v *View) (Finding, Truth) {
 				return Finding{}, No
 			}
 			f := v.goingFinding(at, fmt.Sprintf("The attachment %s of volume %s to node %s is being deleted for %s, and the attacher of %s records neither success nor error.", at.Name, v.volumeName(), at.Spec.NodeName, ago(v.age(at.DeletionTimestamp.Time)), v.Driver))
-			f.Rest, f.Confidence = true, Possible
+			f.Rest, f.Said, f.Confidence = true, true, Possible // an attacher that works writes one of the two
 			f.Fix = append(f.Fix, say("Read the log of the driver's controller and its csi-attacher, and see in the backend whether the volume is still attached."))
 			return f, Yes
 		}

@@ -290,6 +290,11 @@ func registerNotRegistered(v *View) (Finding, Truth) {
 		return Finding{}, No
 	}
 	p := v.plugin(v.Node)
+	if t := v.mountTrouble(); len(p.Pods) == 0 && p.known == Unknown && t != nil && notRegistered.MatchString(t.Text) {
+		f := v.pluginFinding(v.Node, fmt.Sprintf("The kubelet of node %s has no registration of the driver %s. Whether the driver's pod runs there could not be read.", v.Node, v.Driver))
+		f.Rest, f.Said, f.Confidence, f.Fix = true, true, Possible, []Step{v.pluginLogs()}
+		return f, Yes
+	}
 	if len(p.Pods) == 0 {
 		return Finding{}, min(p.known.not(), Unknown)
 	}
@@ -308,7 +313,7 @@ func registerNotRegistered(v *View) (Finding, Truth) {
 		f.Evidence, f.Confidence = append(f.Evidence, ev), Likely
 		return f, Yes
 	}
-	f.Rest = true
+	f.Rest, f.Said = true, true
 	if r, known := v.report(v.Node); r != nil {
 		f.Confidence = Certain
 		for _, l := range r.KubeletLog {

@@ -244,6 +244,20 @@ func (v *View) scheduling() Finding {
 	return f
 }
 
+// saidOnly is what the scheduler's words alone tell of a volume that, or whose class, may not be read.
+func (v *View) saidOnly(words *regexp.Regexp) (Finding, Truth) {
+	word := v.unfit()
+	if !v.at(HopSchedule) || !words.MatchString(word) || !(v.bound() && v.pvKnown == Unknown || !v.bound() && v.Claim != nil && v.classUnread()) {
+		return Finding{}, No
+	}
+	f := v.scheduling()
+	f.Rest, f.Said, f.Confidence = true, true, Possible
+	f.Why = fmt.Sprintf("The scheduler finds no node for pod %s/%s: %s. It may mean this volume, of which nothing more could be read.", v.Pod.Namespace, v.Pod.Name, strings.TrimSuffix(strings.TrimSpace(word), "."))
+	f.Fix = []Step{v.look("See all that the scheduler says", "describe", "pod", v.Pod.Name, "-n", v.Pod.Namespace),
+		say("Let somebody look who may read the volume, its class and the nodes.")}
+	return f, Yes
+}
+
 func exclusiveInUse(v *View) (Finding, Truth) {
 	if v.Claim == nil || !exclusiveWords.MatchString(v.unfit()) {
 		return Finding{}, No
@@ -367,6 +381,9 @@ func volumeNodeGone(v *View) (Finding, Truth) {
 func affinityConflict(v *View) (Finding, Truth) {
 	word := v.unfit()
 	byNode := refusedByNode.MatchString(word)
+	if f, said := v.saidOnly(affinityWords); said == Yes {
+		return f, Yes
+	}
 	if v.PV == nil || !affinityWords.MatchString(word) && !byNode {
 		return Finding{}, No
 	}

@@ -14,7 +14,7 @@ import (
 
 func volumeLimit(v *View) (Finding, Truth) {
 	if !v.at(HopSchedule) || v.Driver == "" || !limitWords.MatchString(v.unfit()) {
-		return Finding{}, No
+		return v.saidOnly(limitWords)
 	}
 	f := v.scheduling()
 	csinodes, known := list[*storagev1.CSINode](v.world, inCSINodes, snapshot.Query{})
@@ -100,7 +100,7 @@ func driverOf(n *storagev1.CSINode, driver string) *storagev1.CSINodeDriver {
 
 func noCapacity(v *View) (Finding, Truth) {
 	if !v.at(HopSchedule) || v.bound() || v.Claim == nil || v.Driver == "" || !capacityWords.MatchString(v.unfit()) {
-		return Finding{}, No
+		return v.saidOnly(capacityWords)
 	}
 	s := v.sidecar(provisionerSidecar) // asked for early, it saves a round
 	d, driverKnown := v.csiDriver()

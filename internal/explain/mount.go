@@ -358,7 +358,11 @@ func (v *View) blamed() (*blame, Truth) {
 		case Yes:
 			b.Cause = "publish/helper-pod-not-running"
 		case Unknown:
-			return nil, Unknown
+			if v.hop(v.block).Status != StatusStuck {
+				return nil, Unknown
+			}
+			b.Confidence = Possible // a pod that could not be seen may be what the call waits for
+			return b, Yes
 		}
 	}
 	if n != nil && n.knownDevice() == nil && (unending(b.Cause) || b.Cause == "" || vague[b.Cause] || busyWords.in(t.Text)) {

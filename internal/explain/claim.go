@@ -57,7 +57,7 @@ func claimHop(v *View) Hop {
 	if name == "" {
 		return okHop("asks for a volume without a class")
 	}
-	if _, known := v.class(); (known == No || known == Unknown && v.classNotFound(name) != nil) && v.staticClass(name) != Yes {
+	if _, known := v.class(); (known == No || known == Unknown && v.classRefused() && v.classNotFound(name) != nil) && v.staticClass(name) != Yes {
 		return Hop{Status: StatusStuck, Since: moment(v.Claim.CreationTimestamp.Time), Object: &Object{Kind: "StorageClass", Name: name}, Note: "the class " + name + " does not exist", reached: true}
 	}
 	return okHop("class " + name)

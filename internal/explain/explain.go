@@ -152,6 +152,10 @@ func (a *answer) pod(namespace, name string) {
 
 // volumesOf examines each volume of a pod that a claim or a CSI driver gives; false: it has none.
 func (a *answer) volumesOf(p *corev1.Pod) bool {
+	if claimsOf(p) > 5 { // one question instead of one a claim
+		list[*corev1.PersistentVolumeClaim](a.world, inClaims, snapshot.Query{Namespace: p.Namespace})
+		list[*corev1.Event](a.world, inEvents, snapshot.Query{Namespace: p.Namespace, Fields: "involvedObject.kind=PersistentVolumeClaim"})
+	}
 	found := false
 	for i := range p.Spec.Volumes {
 		vol := &p.Spec.Volumes[i]

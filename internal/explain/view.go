@@ -182,6 +182,15 @@ func (v *View) classUnread() bool {
 	return known == Unknown
 }
 
+// classRefused: it was asked for, and could not be.
+func (v *View) classRefused() bool {
+	if v.Claim == nil {
+		return false
+	}
+	name, _ := className(v.Claim)
+	return v.facts.GapOf(snapshot.Query{Resource: inClasses.Resource, Name: name}) != nil
+}
+
 // waitsForConsumer: the claim's class binds only when a pod needs it.
 func (v *View) waitsForConsumer() Truth {
 	class, known := v.class()
@@ -194,8 +203,12 @@ func (v *View) waitsForConsumer() Truth {
 	return truth(class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer)
 }
 
-// saidToWait: the PV controller's last word on the claim, which it repeats four times a minute, is that it waits for a pod.
+// saidToWait: the PV controller's last word on the claim, which it repeats four times a minute, is that it waits for a pod. It is
+// asked where the class may not be read.
 func (v *View) saidToWait() Truth {
+	if !v.classRefused() {
+		return Unknown
+	}
 	events, _ := v.claimEvents()
 	var last report
 	for _, r := range events {

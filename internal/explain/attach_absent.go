@@ -130,18 +130,24 @@ func attacherNotRunning(v *View) (Finding, Truth) {
 			return Finding{}, No // it is there, and cannot
 		}
 	}
-	if d, known := v.csiDriver(); d == nil && !dead && (known == Unknown || s.Works == Unknown) {
-		return Finding{}, Unknown // it may be that the driver attaches nothing
+	d, driverKnown := v.csiDriver()
+	unsure := d == nil && !dead && (driverKnown == Unknown || s.Works == Unknown) // it may be that the driver attaches nothing
+	if unsure && driverKnown == No {
+		return Finding{}, Unknown
 	}
-	f := Finding{Confidence: Likely, Evidence: append([]Evidence{fact(ref(at), "status.attached", "false, no finalizer, no error", at.CreationTimestamp.Time)}, s.Evidence...)}
+	f := Finding{Confidence: Likely, Rest: unsure, Said: unsure, Evidence: append([]Evidence{fact(ref(at), "status.attached", "false, no finalizer, no error", at.CreationTimestamp.Time)}, s.Evidence...)}
 	if !alone {
 		f.Evidence = s.Evidence
 	}
 	f.Why = fmt.Sprintf("The VolumeAttachment of volume %s to node %s waits for the attacher of %s", v.volumeName(), v.Node, v.Driver)
 	switch {
 	case s.Works == No && !s.Present && !slices.Contains(v.PV.Finalizers, attacherFinalizer(v.Driver)):
-		f.Why += ", and nothing shows that the driver ever had one. Its CSIDriver asks for it (attachRequired is true or not set)."
-		if d, _ := v.csiDriver(); d != nil {
+		asks := "Its CSIDriver asks for it (attachRequired is true or not set)."
+		if unsure {
+			asks = "Whether its CSIDriver asks for one could not be read."
+		}
+		f.Why += ", and nothing shows that the driver ever had one. " + asks
+		if d != nil {
 			f.Evidence = append(f.Evidence, fact(ref(d), "spec.attachRequired", "true", d.CreationTimestamp.Time))
 		}
 		f.Fix = []Step{v.look("See what the driver asks for", "get", "csidriver", v.Driver, "-o", "yaml"),

@@ -37,10 +37,10 @@ func provisionHop(v *View) Hop {
 	}
 	events, eventsKnown := v.claimEvents()
 	waits := v.waitsForConsumer()
-	if known == Unknown && waits == Unknown && !v.provisionerSpoke(events) {
+	if known == Unknown && waits == Unknown && !v.provisionerSpoke(events) && !v.saidNoProvisioner() {
 		return unknownHop(&Object{Kind: "StorageClass", Name: name}, "the class could not be read")
 	}
-	if known == Yes && class.Provisioner == noProvisioner {
+	if known == Yes && class.Provisioner == noProvisioner || known == Unknown && v.saidNoProvisioner() {
 		return skippedHop("the class makes no volumes: a hand-made one must fit")
 	}
 	o := v.claimObject()

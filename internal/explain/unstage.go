@@ -59,7 +59,7 @@ func unstageHop(v *View) Hop {
 		return v.aside(v.openHop(freed, normalTeardown, Object{Kind: "Node", Name: h.Name}, "node "+h.Name+" still has the volume in use"))
 	}
 	for _, h := range held {
-		if !h.leaving() && (h.Ready == Unknown || h.InUse == Unknown) {
+		if attached := h.At == nil || h.At.Status.Attached; attached && !h.leaving() && (h.Ready == Unknown || h.InUse == Unknown) {
 			return unknownHop(&Object{Kind: "Node", Name: h.Name}, "whether the node keeps the volume could not be read")
 		}
 	}

@@ -220,6 +220,14 @@ func (v *View) saidToWait() Truth {
 	return Unknown.or(truth(waits && v.taken.Sub(last.Last) < recent))
 }
 
+// saidNoProvisioner: the PV controller names the provisioner of a class that may not be read: none.
+func (v *View) saidNoProvisioner() bool {
+	events, _ := v.claimEvents()
+	return v.classRefused() && slices.ContainsFunc(events, func(r report) bool {
+		return r.Source == pvController && names(r.Message, noProvisioner) && v.taken.Sub(r.Last) < recent
+	})
+}
+
 const (
 	annSelectedNode  = "volume.kubernetes.io/selected-node"
 	annProvisioner   = "volume.kubernetes.io/storage-provisioner"

@@ -347,9 +347,10 @@ func namesDriver(spec *corev1.PodSpec, driver string) bool {
 }
 
 // pluginFolders are the folders below the kubelet's plugins of drivers whose manifests have their name nowhere: the chart of
-// secrets-store-csi-driver, and those of OpenEBS.
+// secrets-store-csi-driver, the manifests of csi-driver-nfs, and those of OpenEBS.
 var pluginFolders = map[string]string{
 	secretsStore:              "csi-secrets-store",
+	"nfs.csi.k8s.io":          "csi-nfsplugin",
 	"local.csi.openebs.io":    "lvm-localpv",
 	"zfs.csi.openebs.io":      "zfs-localpv",
 	"io.openebs.csi-mayastor": "io.openebs.mayastor",

@@ -461,15 +461,18 @@ func (a *answer) summary() string {
 	}
 	slices.Sort(where)
 	detail := strings.Join(slices.Compact(where), "; ")
-	switch a.Verdict {
-	case VerdictHealthy:
+	var inputs []string
+	for _, g := range a.Gaps {
+		inputs = append(inputs, g.Input)
+	}
+	unread := strings.Join(slices.Compact(inputs), ", ")
+	switch {
+	case a.Verdict == VerdictHealthy:
 		return who + " is healthy: " + a.works()
-	case VerdictUndetermined:
-		var inputs []string
-		for _, g := range a.Gaps {
-			inputs = append(inputs, g.Input)
-		}
-		return fmt.Sprintf("%s: what is wrong cannot be told without %s", who, cmp.Or(strings.Join(slices.Compact(inputs), ", "), "more"))
+	case a.Verdict == VerdictUndetermined:
+		return fmt.Sprintf("%s: what is wrong cannot be told without %s", who, cmp.Or(unread, "more"))
+	case a.open && unread != "":
+		return fmt.Sprintf("%s is %s (%s), and why cannot be told without %s", who, a.Verdict, detail, unread)
 	}
 	return fmt.Sprintf("%s is %s (%s), and no known cause explains it", who, a.Verdict, detail)
 }

@@ -116,7 +116,14 @@ func (v *View) judged(kind sidecarKind) sidecar {
 	for _, p := range pods {
 		s.Present = true
 		c := sidecarContainer(p.Spec.Containers, kind)
-		if works, why, ev := containerWorks(p, c.Name); !works {
+		works, why, ev := containerWorks(p, c.Name)
+		for _, status := range p.Status.ContainerStatuses {
+			if works && status.Name == c.Name && crashes(status, v.taken) {
+				works = false // it happens to run at this moment
+				why, ev = howItCrashes(p, status)
+			}
+		}
+		if !works {
 			if s.Pod == nil {
 				s.Pod, s.Why, s.Evidence = p, why, append(s.Evidence, ev)
 			}

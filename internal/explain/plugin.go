@@ -62,13 +62,20 @@ func (p plugin) failing(taken time.Time) (pod *corev1.Pod, why string, ev Eviden
 			}
 		}
 		for _, s := range pod.Status.ContainerStatuses {
-			if t := s.LastTerminationState.Terminated; crashes(s, taken) {
-				return pod, fmt.Sprintf("%s in pod %s/%s crashes: it was started again %d times, ended last with exit code %d, and runs since a moment ago", s.Name, pod.Namespace, pod.Name, s.RestartCount, t.ExitCode),
-					fact(ref(pod), "status.containerStatuses["+s.Name+"].lastState.terminated", strings.TrimSpace(fmt.Sprintf("%s %s", t.Reason, t.Message)), t.FinishedAt.Time)
+			if crashes(s, taken) {
+				why, ev := howItCrashes(pod, s)
+				return pod, why, ev
 			}
 		}
 	}
 	return nil, "", Evidence{}
+}
+
+// howItCrashes tells of a container that crashes, in half a sentence.
+func howItCrashes(pod *corev1.Pod, s corev1.ContainerStatus) (why string, ev Evidence) {
+	t := s.LastTerminationState.Terminated
+	return fmt.Sprintf("%s in pod %s/%s crashes: it was started again %d times, ended last with exit code %d, and runs since a moment ago", s.Name, pod.Namespace, pod.Name, s.RestartCount, t.ExitCode),
+		fact(ref(pod), "status.containerStatuses["+s.Name+"].lastState.terminated", strings.TrimSpace(fmt.Sprintf("%s %s", t.Reason, t.Message)), t.FinishedAt.Time)
 }
 
 // crashes: the container runs just now, and has not run longer than the last times, which an error ended.

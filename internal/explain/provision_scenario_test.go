@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -45,6 +46,7 @@ metadata: {name: d-provisioner}
 roleRef: {kind: ClusterRole, name: d-provisioner}
 subjects: [{kind: ServiceAccount, namespace: csi, name: default}]`
 	}
+	again := fmt.Sprintf("ready: true, restartCount: 4, state: {running: {startedAt: %q}}, lastState: {terminated: {exitCode: 2, reason: Error, startedAt: %q, finishedAt: %q}}", ago("1s"), ago("42s"), ago("41s"))
 	ready, crashing := "ready: true, state: {running: {}}", "ready: false, state: {waiting: {reason: CrashLoopBackOff, message: back-off 5m0s}}"
 	runScenarios(t, []scenario{
 		{"bypassed by nodeName", []string{late, claim("c", "30m", asks), onNode(waiting("p", "30m", "", "c"), "n1"), node("n1", ""), csinode("n1", "{name: d.example.com, nodeID: n1}"), csidriver(d, "")},
@@ -59,6 +61,8 @@ subjects: [{kind: ServiceAccount, namespace: csi, name: default}]`
 			pvc("c"), "stuck", "provision/provisioner-not-running", "10m"},
 		{"crashing without election", []string{immediate, annotated(claim("c", "30m", asks), handed), said, csidriver(d, ""), controller("--v=2", crashing)},
 			pvc("c"), "stuck", "provision/provisioner-not-running", "CrashLoopBackOff"},
+		{"crashing, and it runs at this moment", []string{immediate, annotated(claim("c", "30m", asks), handed), said, csidriver(d, ""), controller("--leader-election=true", again)},
+			pvc("c"), "stuck", "provision/provisioner-not-running", "crashes: it was started again 4 times"},
 		{"election and no lease", []string{immediate, annotated(claim("c", "30m", asks), handed), said, csidriver(d, ""), controller("--leader-election=true", ready)},
 			pvc("c"), "stuck", "provision/provisioner-not-running", "election"},
 		{"no pod and no lease", []string{immediate, annotated(claim("c", "30m", asks), handed), said, csidriver(d, ""), csinode("n1", "{name: d.example.com, nodeID: n1}")},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 )
 
 // provisionHop: CreateVolume made a PV. It is skipped for hand-made volumes.
@@ -211,13 +210,6 @@ func onlySlow(t *trouble) bool {
 		}
 	}
 	return true
-}
-
-func bindingMode(c *storagev1.StorageClass) storagev1.VolumeBindingMode {
-	if c.VolumeBindingMode != nil {
-		return *c.VolumeBindingMode
-	}
-	return storagev1.VolumeBindingImmediate // the API server's default
 }
 
 // unprovisioned: the claim's volume is still to be made, by a provisioner, and this is where the chain stops or what the

@@ -189,6 +189,12 @@ func (v *View) attachEvent() *trouble {
 		func(r report) bool { return r.Reason == "SuccessfulAttachVolume" && v.names(r.Message) })
 }
 
+// attachTimesOut: the attach-detach controller waits in vain for a word of the attacher.
+func (v *View) attachTimesOut() bool {
+	t := v.attachEvent()
+	return t != nil && strings.Contains(t.Text, "timed out waiting for external-attacher")
+}
+
 // saidAttached: the attach-detach controller's last word, of a moment ago, is that the volume was attached for the view's pod.
 func (v *View) saidAttached() bool {
 	events, _ := v.podEvents()

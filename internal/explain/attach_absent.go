@@ -97,21 +97,30 @@ func csiDriverMissing(v *View) (Finding, Truth) {
 // noPublishContext: the node side misses what ControllerPublishVolume would have told it.
 var noPublishContext = regexp.MustCompile(`(?i)publish ?context|device ?path (is )?(not|missing|empty)|(missing|no) device ?path|(missing|no) LUN|disk ?UUID (is )?(not|missing)`)
 
+// awaitedAttacher: the attachment could not be read, the attach-detach controller waits in vain, and the attacher is proved dead.
+func (v *View) awaitedAttacher() (Finding, Truth) {
+	s := v.sidecar(attacherSidecar)
+	if s.Works != No || s.Proof != Certain {
+		return Finding{}, Unknown
+	}
+	f := Finding{Confidence: Likely, Evidence: append([]Evidence{v.attachEvent().Evidence}, s.Evidence...), Fix: v.restartSidecar(s),
+		Why: fmt.Sprintf("The attach-detach controller waits in vain for the attacher of %s to attach volume %s to node %s: %s.", v.Driver, v.volumeName(), v.Node, s.Why)}
+	v.asHop(&f)
+	return f, Yes
+}
+
 func attacherNotRunning(v *View) (Finding, Truth) {
 	if !v.at(HopAttach) {
 		return Finding{}, No
 	}
 	at, known := v.attachment(v.Node)
-	s := v.sidecar(attacherSidecar)
-	if t := v.attachEvent(); known == Unknown && v.attachTimesOut() && s.Works == No && s.Proof == Certain {
-		f := Finding{Confidence: Likely, Evidence: append([]Evidence{t.Evidence}, s.Evidence...), Fix: v.restartSidecar(s),
-			Why: fmt.Sprintf("The attach-detach controller waits in vain for the attacher of %s to attach volume %s to node %s: %s.", v.Driver, v.volumeName(), v.Node, s.Why)}
-		v.asHop(&f)
-		return f, Yes
+	if known == Unknown && v.attachTimesOut() {
+		return v.awaitedAttacher()
 	}
 	if known != Yes || at.DeletionTimestamp != nil || at.Status.Attached {
 		return Finding{}, min(known.not(), Unknown)
 	}
+	s := v.sidecar(attacherSidecar)
 	alone := untouched(at) && v.age(at.CreationTimestamp.Time) >= normalUntouched
 	dead := s.Works == No && s.Proof == Certain
 	if !alone && !dead {

@@ -72,6 +72,9 @@ func (w *world) complete(q snapshot.Query, found int) bool {
 	return false
 }
 
+// unanswered: the query, or a wider one, was put and not answered. One that is still to be put is not.
+func (w *world) unanswered(q snapshot.Query) bool { return w.facts.GapOf(q) != nil }
+
 // grouped are all objects of a kind by a key, worked out once for all answers from the same facts.
 func grouped[T snapshot.Object](w *world, in Input, name string, key func(T) []string) map[string][]T {
 	return snapshot.Memo(w.facts, in.Resource+" by "+name, func() map[string][]T {

@@ -126,10 +126,16 @@ func (v *View) lastProvisioning(namespace string) (latest report, known Truth) {
 
 // heardIn is where the provisioner can be heard: in the claim's own namespace where no more is allowed, else in all.
 func (v *View) heardIn() string {
-	if v.facts.GapOf(snapshot.Query{Resource: inEvents.Resource, Fields: "reason=Provisioning"}) != nil {
+	if v.unanswered(snapshot.Query{Resource: inEvents.Resource, Fields: "reason=Provisioning"}) {
 		return v.Namespace
 	}
 	return ""
+}
+
+// listened: what the provisioner said on other claims was read.
+func (v *View) listened() bool {
+	_, known := v.lastProvisioning(v.heardIn())
+	return known == Yes
 }
 
 func (v *View) heardProvisioner() sidecar {
@@ -208,8 +214,7 @@ func provisionerNotRunning(v *View) (Finding, Truth) {
 	if known == Unknown && s.Proof != Certain {
 		return Finding{}, Unknown // its events may say that it works
 	}
-	_, heard := v.lastProvisioning(v.heardIn())
-	unseen := heard == Yes && s.Works == Unknown && s.Pod == nil && !s.Present && last.IsZero() && v.hop(HopProvision).Status == StatusStuck && v.seesNothingOf()
+	unseen := s.Works == Unknown && s.Pod == nil && !s.Present && last.IsZero() && v.hop(HopProvision).Status == StatusStuck && v.seesNothingOf() && v.listened()
 	if unseen {
 		s.Works, s.Proof = No, Possible
 		s.Why = "the claim was handed to it, and there is no word of it; whether it runs could not be read"

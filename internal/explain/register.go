@@ -2,7 +2,6 @@ package explain
 
 import (
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/csidoctor/csidoctor/internal/nodereport"
@@ -64,7 +63,7 @@ func registerHop(v *View) Hop {
 		return okHop("the attacher knows the driver's node")
 	case known == Unknown && v.attachTimesOut():
 		return laterHop("the attacher's turn comes first")
-	case known == Unknown && (v.heldOff() != nil || v.facts.GapOf(snapshot.Query{Resource: inCSINodes.Resource, Name: v.Node}) != nil && v.attachedElsewhere()):
+	case known == Unknown && (v.heldOff() != nil || v.unanswered(snapshot.Query{Resource: inCSINodes.Resource, Name: v.Node}) && v.attachedElsewhere()):
 		return laterHop("another node's attachment comes first")
 	case known == Unknown:
 		return unknownHop(&o, "which drivers the node has could not be read")
@@ -77,12 +76,6 @@ func registerHop(v *View) Hop {
 		since = n.CreationTimestamp.Time // a young node still starts its drivers
 	}
 	return v.openHop(since, normalRegister, o, "the node has no driver "+v.Driver)
-}
-
-// attachTimesOut: the attach-detach controller waits in vain for a word of the attacher.
-func (v *View) attachTimesOut() bool {
-	t := v.attachEvent()
-	return t != nil && strings.Contains(t.Text, "timed out waiting for external-attacher")
 }
 
 // attachAnswered: the driver answered the attacher about this node, whose id that has from the CSINode's entry.

@@ -107,7 +107,7 @@ func (v *View) attachRequired() Truth {
 		return No
 	}
 	d, known := v.csiDriver()
-	if known == Unknown && v.facts.GapOf(snapshot.Query{Resource: inDrivers.Resource, Name: v.Driver}) != nil {
+	if known == Unknown && v.unanswered(snapshot.Query{Resource: inDrivers.Resource, Name: v.Driver}) {
 		all, _ := v.attachments()
 		return Unknown.or(truth(slices.ContainsFunc(all, func(at *storagev1.VolumeAttachment) bool { return at.Spec.Attacher == v.Driver })))
 	}

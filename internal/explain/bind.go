@@ -265,13 +265,14 @@ func (c candidates) usedUp(v *View) bool {
 
 func noMatchingPV(v *View) (Finding, Truth) {
 	c, known := v.wantedVolumes()
-	if r := bindTrouble(v); known == Unknown && v.at(HopBind) && v.pvKnown != Yes && r != nil && noneAvailable.MatchString(r.Message) {
+	if known == Unknown {
+		r := bindTrouble(v)
+		if !v.at(HopBind) || v.pvKnown == Yes || r == nil || !noneAvailable.MatchString(r.Message) {
+			return Finding{}, Unknown
+		}
 		return v.asBlock(Finding{Rest: true, Said: true, Confidence: Possible, Evidence: []Evidence{fact(v.claimObject(), "spec", v.asks(), v.Claim.CreationTimestamp.Time), r.evidence()},
 			Why: fmt.Sprintf("The claim waits for a hand-made volume that fits (%s), and kube-controller-manager finds none. Which volumes there are could not be read.", v.asks()),
 			Fix: []Step{say("Ask who may see PersistentVolumes and StorageClasses which of them the claim is to have, and compare class, size, access modes, volume mode and labels.")}}), Yes
-	}
-	if known == Unknown {
-		return Finding{}, Unknown
 	}
 	unreachable := v.at(HopBind) && noVolumeFits.MatchString(v.unschedulable())
 	if !v.at(HopBind) && !c.selected || v.pvKnown == No && v.Claim.Spec.VolumeName != "" {

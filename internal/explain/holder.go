@@ -100,9 +100,8 @@ func (v *View) holders() ([]holder, Truth) {
 			}
 		}
 		v.ahead(func() { v.eventsOf("Node", "", name, "") })
-		h.Node, h.known = v.node(name)
-		h.InUse = v.inUse(name)
 		v.readiness(&h)
+		h.InUse = v.inUse(name)
 		out = append(out, h)
 	}
 	slices.SortFunc(out, func(a, b holder) int { return strings.Compare(a.Name, b.Name) })
@@ -158,10 +157,10 @@ func (v *View) saysHeld() bool {
 	return t != nil && multiAttach.MatchString(t.Text)
 }
 
-// saidInUse are the nodes that work and whose kubelets list the volume in use, asked for where the attachments may not be read and the attach-detach
-// controller said that some node has it.
+// saidInUse are the nodes that work and whose kubelets list the volume in use, asked for where the attachments may not be read and
+// the attach-detach controller said that some node has it.
 func (v *View) saidInUse(known Truth) (names []string) {
-	if known != Unknown || v.PV == nil || v.facts.GapOf(attachmentsOf(v.PV.Name)) == nil || !v.saysHeld() {
+	if known != Unknown || v.PV == nil || !v.unanswered(attachmentsOf(v.PV.Name)) || !v.saysHeld() {
 		return nil
 	}
 	nodes, _ := list[*corev1.Node](v.world, inNodes, snapshot.Query{})
@@ -174,8 +173,9 @@ func (v *View) saidInUse(known Truth) (names []string) {
 	return names
 }
 
-// readiness judges a holder's node by its object, or where that is not to be seen by what was said of its pods.
+// readiness reads a holder's node and judges it by its object, or where that is not to be seen by what was said of its pods.
 func (v *View) readiness(h *holder) {
+	h.Node, h.known = v.node(h.Name)
 	ready, condition := v.nodeReady(h.Name)
 	h.Ready = ready
 	o := Object{Kind: "Node", Name: h.Name}

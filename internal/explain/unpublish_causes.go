@@ -56,7 +56,6 @@ func unpublishNodeDead(v *View) (Finding, Truth) {
 	}
 	return v.firstOld(func(o old) (Finding, Truth) {
 		h := &holder{Name: o.Node, Pods: []*corev1.Pod{o.Pod}}
-		h.Node, h.known = v.node(o.Node)
 		v.readiness(h)
 		if h.known == No && len(o.Pod.Finalizers) > 0 {
 			return Finding{}, No // of a node that is gone the finalizer is all that keeps the pod
@@ -371,18 +370,21 @@ func (v *View) orphanKeeps() (Finding, Truth) {
 			return Finding{}, known
 		}
 		gone, podsKnown := v.orphansOf(r, h.Name)
-		for _, o := range gone {
-			if table, _ := mountinfo.Parse(r.Mountinfo); slices.ContainsFunc(table.Below(o.Path), func(m mountinfo.Mount) bool { return strings.Contains(m.Mountpoint, csiVolumes+v.volumeName()+"/") }) {
-				left := v.orphanFinding(r, h.Name, o, podsKnown)
-				f := v.keeperFinding(h, left.Why+" So node "+h.Name+" keeps volume "+v.volumeName()+".", left.Evidence...)
-				f.Confidence, f.Fix = left.Confidence, left.Fix
-				if line := kubeletSays(r, unmountDevice, v.Handle, v.volumeName()); line != nil {
-					f.Evidence = append(f.Evidence, logged(h.Name, "kubeletLog", line))
-				}
-				return f, Yes
-			}
+		table, _ := mountinfo.Parse(r.Mountinfo)
+		ofPods, _ := v.paths()
+		i := slices.IndexFunc(gone, func(o nodereport.Orphan) bool {
+			return slices.ContainsFunc(table.Below(o.Path), func(m mountinfo.Mount) bool { return strings.Contains(m.Mountpoint, ofPods) })
+		})
+		if i < 0 {
+			return Finding{}, No
 		}
-		return Finding{}, No
+		left := v.orphanFinding(r, h.Name, gone[i], podsKnown)
+		f := v.keeperFinding(h, left.Why+" So node "+h.Name+" keeps volume "+v.volumeName()+".", left.Evidence...)
+		f.Confidence, f.Fix = left.Confidence, left.Fix
+		if line := kubeletSays(r, unmountDevice, v.Handle, v.volumeName()); line != nil {
+			f.Evidence = append(f.Evidence, logged(h.Name, "kubeletLog", line))
+		}
+		return f, Yes
 	})
 }
 

@@ -188,7 +188,7 @@ func (v *View) classRefused() bool {
 		return false
 	}
 	name, _ := className(v.Claim)
-	return v.facts.GapOf(snapshot.Query{Resource: inClasses.Resource, Name: name}) != nil
+	return v.unanswered(snapshot.Query{Resource: inClasses.Resource, Name: name})
 }
 
 // waitsForConsumer: the claim's class binds only when a pod needs it.

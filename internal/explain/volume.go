@@ -55,7 +55,7 @@ func (a *answer) volume(name string) {
 func (w *world) unclaimed(pv *corev1.PersistentVolume) bool {
 	r := pv.Spec.ClaimRef
 	return (pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed) &&
-		w.facts.GapOf(snapshot.Query{Resource: inClaims.Resource, Namespace: r.Namespace, Name: r.Name}) != nil
+		w.unanswered(snapshot.Query{Resource: inClaims.Resource, Namespace: r.Namespace, Name: r.Name})
 }
 
 // has: the volume is the claim's, or is meant for it, so the claim's answer speaks of it.

@@ -57,7 +57,7 @@ func attachHop(v *View) Hop {
 	case known == Unknown && v.deviceMissing() || known == Yes && at.Status.Attached && v.otherMachine(at) == Unknown && v.deviceMissing():
 		return unknownHop(&o, "the device is missing, and whether it is attached to this machine could not be read")
 	case known == Yes && at.Status.Attached:
-		if t := v.mountTrouble(); t == nil || waitForAttach.MatchString(t.Text) {
+		if t := v.mountTrouble(); t == nil || beforeAttach(t.Text) {
 			switch v.listedAttached(v.Node) {
 			case No:
 				return v.openHop(latest(at.CreationTimestamp.Time, v.scheduledAt()), normalAttach, o, "attached, and the node was not told")
@@ -78,7 +78,7 @@ func attachHop(v *View) Hop {
 	case known == Yes:
 		return v.openHop(at.CreationTimestamp.Time, normalAttach, o, "attaching")
 	}
-	if t := v.mountTrouble(); t != nil && !waitForAttach.MatchString(t.Text) {
+	if t := v.mountTrouble(); t != nil && !beforeAttach(t.Text) {
 		return okHop("kubelet is past it")
 	}
 	held, heldKnown := v.holders()
@@ -164,6 +164,11 @@ func latest(a, b time.Time) time.Time {
 var multiAttach = regexp.MustCompile(`Multi-Attach error for volume|Waiting for detach for volume`)
 
 var waitForAttach = regexp.MustCompile(`WaitForAttach failed|failed to get volume attachment|is not attached for volume attachment`)
+
+// beforeAttach: the kubelet's error does not show that the volume is attached.
+func beforeAttach(text string) bool {
+	return waitForAttach.MatchString(text) || claimUnread.MatchString(text)
+}
 
 // untouched: no attacher ever wrote to the VolumeAttachment.
 func untouched(a *storagev1.VolumeAttachment) bool {

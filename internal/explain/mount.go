@@ -30,7 +30,7 @@ func (v *View) mountTrouble() *trouble {
 	}
 	events, _ := v.podEvents()
 	t := troubleIn(events, func(r report) bool {
-		return (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume") && r.Last.After(after) && (v.names(r.Message) || v.waitsFor(r.Message))
+		return (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume") && r.Last.After(after) && (v.names(r.Message) || v.waitsFor(r.Message)) && !v.over(r)
 	}, func(r report) bool { return r.Reason == "SuccessfulMountVolume" && v.names(r.Message) })
 	if t != nil && !after.IsZero() && v.taken.Sub(t.At) > recent {
 		return nil
@@ -155,8 +155,30 @@ func (v *View) republishTrouble() *trouble {
 
 var unmounted = regexp.MustCompile(`(?:failed to process volumes|unmounted volumes)=\[([^\]]*)\]`)
 
-// waitsFor: kubelet's summary lists the pod's volume among those that it could not mount, and says more than that it waited.
+// claimUnread: the kubelet could not read a claim or its volume (desired_state_of_world_populator.go createVolumeSpec), so it has done nothing
+// yet with the volume: whether that is attached is another matter. Some of these errors are of one moment only, such as the node
+// authorizer's "no relationship found" right after the pod got its node.
+var claimUnread = regexp.MustCompile(`error processing PVC (\S+): `)
+
+// over: the kubelet did not say it again. It does for a claim every 10 to 15 seconds, and for a mount after its back-off and the call's
+// time, until what an object may say is used up (client-go's EventSourceObjectSpamFilter: 25 events, then one in five minutes).
+func (v *View) over(r report) bool {
+	silent := v.taken.Sub(r.Last)
+	switch {
+	case r.Count >= 20:
+		return silent > recent
+	case claimUnread.MatchString(r.Message):
+		return silent > time.Minute
+	}
+	return !v.names(r.Message) && silent > kubeletBackoff+normalMount
+}
+
+// waitsFor: kubelet's summary lists the pod's volume among those that it could not mount, and says more than that it waited, and not
+// of another claim.
 func (v *View) waitsFor(message string) bool {
+	if claims := claimUnread.FindAllStringSubmatch(message, -1); claims != nil {
+		return slices.ContainsFunc(claims, func(m []string) bool { return m[1] == v.Namespace+"/"+v.ClaimName })
+	}
 	if v.Volume == nil || strings.Contains(message, "timed out waiting for the condition") || strings.Contains(message, "context deadline exceeded") {
 		return false
 	}

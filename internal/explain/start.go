@@ -287,7 +287,8 @@ func (v *View) otherVolume() (Finding, Truth) {
 	}
 	events, known := v.podEvents()
 	t := troubleIn(events, func(r report) bool {
-		return r.Warning && !v.names(r.Message) && (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume" || r.Reason == "FailedCreatePodSandBox" || r.Reason == "FailedAttachVolume")
+		mounts := (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume") && !v.over(r)
+		return r.Warning && !v.names(r.Message) && (mounts || r.Reason == "FailedCreatePodSandBox" || r.Reason == "FailedAttachVolume")
 	}, nil)
 	if t == nil {
 		return Finding{}, min(known.not(), Unknown)

@@ -223,8 +223,9 @@ func (v *View) startTrouble() *trouble {
 		found = append(found, t)
 	}
 	events, _ := v.podEvents()
+	ran := mountedBy(v.Pod)
 	said := troubleIn(events, func(r report) bool {
-		return r.Warning && (r.Reason == "Failed" || r.Reason == "FailedCreatePodSandBox" || r.Reason == "Unhealthy" && told(containerWords, r.Message) != "")
+		return r.Warning && (r.Reason == "Failed" || r.Reason == "FailedCreatePodSandBox" && r.Last.After(ran) || r.Reason == "Unhealthy" && told(containerWords, r.Message) != "")
 	}, func(r report) bool { return r.Reason == "Started" })
 	switch {
 	case said != nil && (len(found) == 0 || v.containerTells(found[0]) == ""):

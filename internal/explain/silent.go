@@ -58,6 +58,8 @@ func mountedBy(p *corev1.Pod) time.Time {
 			started = s.LastTerminationState.Terminated.StartedAt.Time
 		case s.State.Running != nil:
 			started = s.State.Running.StartedAt.Time
+		case s.State.Terminated != nil:
+			started = s.State.Terminated.StartedAt.Time
 		}
 		if !started.IsZero() && (first.IsZero() || started.Before(first)) {
 			first = started

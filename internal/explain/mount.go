@@ -29,9 +29,9 @@ func (v *View) mountTrouble() *trouble {
 		}
 	}
 	events, _ := v.podEvents()
-	t := troubleIn(events, func(r report) bool {
-		return (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume") && r.Last.After(after) && (v.names(r.Message) || v.waitsFor(r.Message)) && !v.over(r)
-	}, func(r report) bool { return r.Reason == "SuccessfulMountVolume" && v.names(r.Message) })
+	t := v.inForce(troubleIn(events, func(r report) bool {
+		return (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume") && r.Last.After(after) && (v.names(r.Message) || v.waitsFor(r.Message)) && !v.claimRead(r)
+	}, func(r report) bool { return r.Reason == "SuccessfulMountVolume" && v.names(r.Message) }))
 	if t != nil && !after.IsZero() && v.taken.Sub(t.At) > recent {
 		return nil
 	}
@@ -160,17 +160,29 @@ var unmounted = regexp.MustCompile(`(?:failed to process volumes|unmounted volum
 // authorizer's "no relationship found" right after the pod got its node.
 var claimUnread = regexp.MustCompile(`error processing PVC (\S+): `)
 
-// over: the kubelet did not say it again. It does for a claim every 10 to 15 seconds, and for a mount after its back-off and the call's
-// time, until what an object may say is used up (client-go's EventSourceObjectSpamFilter: 25 events, then one in five minutes).
-func (v *View) over(r report) bool {
-	silent := v.taken.Sub(r.Last)
-	switch {
-	case r.Count >= 20:
-		return silent > recent
-	case claimUnread.MatchString(r.Message):
-		return silent > time.Minute
+// claimRead: it could not read a claim, and can now, since it tries again every 10 to 15 seconds and said it no more.
+func (v *View) claimRead(r report) bool {
+	return claimUnread.MatchString(r.Message) && v.taken.Sub(r.Last) > time.Minute && r.Count < spamBurst
+}
+
+// spamBurst is about how many events of one object are written as they come (client-go's EventSourceObjectSpamFilter: 25, then one in
+// five minutes).
+const spamBurst = 20
+
+// inForce gives the kubelet's error back unless it should have said it again by now, after its back-off and the time of a call. A
+// driver's error stays: that nothing was said since may be another face of it.
+func (v *View) inForce(t *trouble) *trouble {
+	if t == nil || v.names(t.Text) && !waitForAttach.MatchString(t.Text) && !notRegistered.MatchString(t.Text) {
+		return t
 	}
-	return !v.names(r.Message) && silent > kubeletBackoff+normalMount
+	last, until := t.Earlier[len(t.Earlier)-1], kubeletBackoff+normalMount
+	if last.Count >= spamBurst {
+		until = recent
+	}
+	if last.Reason != "FailedAttachVolume" && v.taken.Sub(t.At) > until {
+		return nil
+	}
+	return t
 }
 
 // waitsFor: kubelet's summary lists the pod's volume among those that it could not mount, and says more than that it waited, and not

@@ -286,10 +286,9 @@ func (v *View) otherVolume() (Finding, Truth) {
 		return Finding{}, No
 	}
 	events, known := v.podEvents()
-	t := troubleIn(events, func(r report) bool {
-		mounts := (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume") && !v.over(r)
-		return r.Warning && !v.names(r.Message) && (mounts || r.Reason == "FailedCreatePodSandBox" || r.Reason == "FailedAttachVolume")
-	}, nil)
+	t := v.inForce(troubleIn(events, func(r report) bool {
+		return r.Warning && !v.names(r.Message) && !v.claimRead(r) && (r.Reason == "FailedMount" || r.Reason == "FailedMapVolume" || r.Reason == "FailedCreatePodSandBox" || r.Reason == "FailedAttachVolume")
+	}, nil))
 	if t == nil {
 		return Finding{}, min(known.not(), Unknown)
 	}

@@ -136,6 +136,11 @@ func bringUp(t *testing.T, c *cluster.Cluster, tables ...[]fault) map[string]cha
 					t.Fatal(err)
 				}
 			}
+			defer func() {
+				if t.Failed() {
+					t.Log(kubectl(t, c, "", "get", "events", "-n", b.ns, "--field-selector", "type=Warning"))
+				}
+			}()
 			f.bring(b)
 			b.diagnose(f)
 			for _, q := range f.also {
@@ -248,7 +253,7 @@ func (b *bench) check(when string, a answer, want, rule string) {
 	hop, _, _ := strings.Cut(causes, "/")
 	exit := map[string]int{"healthy": 0, "stuck": 2, "degraded": 3, "waiting": 4, "undetermined": 5}[verdict]
 	if a.Verdict != verdict || a.Hop != hop || !slices.Contains(strings.Split(causes, "|"), a.Cause.ID) {
-		b.t.Errorf("%s\n%s: %s %s, want %s: %s", a.text, when, a.Verdict, a.Cause.ID, want, rule)
+		b.t.Errorf("%s\n%s: %s %s, want %s: %s\n%s", a.text, when, a.Verdict, a.Cause.ID, want, rule, a.Summary)
 	}
 	if a.exit != exit {
 		b.t.Errorf("%s: exit status %d, want %d with %s", when, a.exit, exit, verdict)
@@ -292,6 +297,7 @@ type answer struct {
 	TakenAt time.Time
 	Verdict string
 	Hop     string
+	Summary string
 	Cause   struct{ ID, Confidence string }
 	Chains  []struct {
 		Hops []struct {

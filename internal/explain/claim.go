@@ -210,21 +210,28 @@ func (v *View) classNotFound(name string) *report {
 	var last *report
 	for _, r := range events {
 		switch {
-		case strings.Contains(r.Message, `"`+name+`" not found`) && strings.Contains(r.Message, "storageclass"):
+		case noSuchClass(r.Message, name):
 			last = &r
-		case r.Reason == "ExternalProvisioning" || r.Reason == "Provisioning":
+		case pastClass(r):
 			last = nil
 		}
 	}
 	return last
 }
 
-// takenUp: the PV controller or the provisioner works on the claim, so there is a class.
+func noSuchClass(text, name string) bool {
+	return strings.Contains(text, `"`+name+`" not found`) && strings.Contains(text, "storageclass")
+}
+
+// pastClass: the PV controller or the provisioner works on the claim, so there is a class.
+func pastClass(r report) bool {
+	return r.Reason == "ProvisioningFailed" && r.Source != pvController || r.Reason == "ExternalProvisioning" || r.Reason == "Provisioning" || r.Reason == "WaitForFirstConsumer" || r.Reason == "WaitForPodScheduled"
+}
+
+// takenUp: the PV controller or the provisioner works on the claim, or has.
 func (v *View) takenUp() bool {
 	events, _ := v.claimEvents()
-	return v.Claim.Annotations[annProvisioner] != "" || v.Claim.Annotations[annProvisionerB] != "" || slices.ContainsFunc(events, func(r report) bool {
-		return r.Reason == "ExternalProvisioning" || r.Reason == "Provisioning" || r.Reason == "WaitForFirstConsumer" || r.Reason == "WaitForPodScheduled"
-	})
+	return v.Claim.Annotations[annProvisioner] != "" || v.Claim.Annotations[annProvisionerB] != "" || slices.ContainsFunc(events, pastClass)
 }
 
 func noDefaultClass(v *View) (Finding, Truth) {

@@ -118,6 +118,9 @@ type trouble struct {
 	Earlier []report
 }
 
+// conflict: two writers of one object met (apimachinery, NewConflict); the one that says so reads it again and goes on.
+var conflict = regexp.MustCompile(`the object has been modified; please apply your changes`)
+
 // troubleIn finds the error in force among reports (oldest first): the last one that fails, unless one that clears is newer.
 func troubleIn(reports []report, fails, clears func(report) bool) *trouble {
 	var t *trouble
@@ -125,7 +128,7 @@ func troubleIn(reports []report, fails, clears func(report) bool) *trouble {
 		switch {
 		case clears != nil && clears(r):
 			t = nil
-		case fails(r):
+		case fails(r) && !(conflict.MatchString(r.Message) && r.Count < errorSettledCount):
 			if t == nil {
 				t = &trouble{Since: r.First}
 			}

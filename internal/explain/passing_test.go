@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -90,6 +91,54 @@ func saidOnce(full *snapshot.Snapshot, now time.Time, over time.Duration, reason
 				FirstTimestamp: metav1.NewTime(at), LastTimestamp: metav1.NewTime(at),
 				Message: strings.NewReplacer("PERSISTENT", pv.Name, "DRIVER", pv.Spec.CSI.Driver, "VOLUME", v.Name, "CLAIM", v.PersistentVolumeClaim.ClaimName, "NAMESPACE", p.Namespace, "NODE", p.Spec.NodeName).Replace(words),
 			})
+		}
+	}
+	return any
+}
+
+// TestConflicts: that two writers of an object met, as controllers say now and then and write into a status, changes no answer.
+func TestConflicts(t *testing.T) {
+	for _, c := range loadCases(t) {
+		full := c.load(t)
+		nobody := slices.Contains(c.Want.Cause, "expand/resizer-not-running") // no writer is there
+		if _, ok := disputed[c.ID]; ok || nobody || !met(full, cmp.Or(full.TakenAt, c.At).Add(-time.Minute)) {
+			continue
+		}
+		t.Run(c.ID, func(t *testing.T) {
+			t.Parallel()
+			if d := walk(t, full, c.target(), c.At, nil); len(c.wrong(d)) > 0 {
+				t.Errorf("%s\nsummary: %s", strings.Join(c.wrong(d), "; "), d.Summary)
+			}
+		})
+	}
+}
+
+// met lets the writers of what is not done meet: pods without a node, claims that grow, snapshots that are cut.
+func met(full *snapshot.Snapshot, at time.Time) (any bool) {
+	const words = ": the object has been modified; please apply your changes to the latest version and try again"
+	say := func(o snapshot.Object, kind, from, reason, message string) {
+		any = true
+		full.Add(&corev1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}, ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName() + ".met", CreationTimestamp: metav1.NewTime(at)},
+			InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}, Source: corev1.EventSource{Component: from},
+			Type: "Warning", Reason: reason, Count: 1, FirstTimestamp: metav1.NewTime(at), LastTimestamp: metav1.NewTime(at), Message: message + words})
+	}
+	events := len(full.All(schema.GroupKind{Kind: "Event"})) > 0
+	for _, o := range full.All(schema.GroupKind{Kind: "Pod"}) {
+		if p := o.(*corev1.Pod); events && p.Spec.NodeName == "" && p.Status.Phase == corev1.PodPending {
+			say(o, "Pod", "default-scheduler", "FailedScheduling", `running PreBind plugin "VolumeBinding": binding volumes: Operation cannot be fulfilled on persistentvolumeclaims "data"`)
+		}
+	}
+	for _, o := range full.All(schema.GroupKind{Kind: "PersistentVolumeClaim"}) {
+		wants, has := o.(*corev1.PersistentVolumeClaim).Spec.Resources.Requests.Storage(), o.(*corev1.PersistentVolumeClaim).Status.Capacity.Storage()
+		if events && wants.Cmp(*has) > 0 && !has.IsZero() {
+			say(o, "PersistentVolumeClaim", "external-resizer disk.example.com", "VolumeResizeFailed", `mark pvc as resizing failed: can't patch status of PVC: Operation cannot be fulfilled on persistentvolumeclaims`)
+		}
+	}
+	for _, o := range full.All(schema.GroupKind{Group: "snapshot.storage.k8s.io", Kind: "VolumeSnapshot"}) {
+		if s := o.(*snapshotv1.VolumeSnapshot); s.Status != nil && s.Status.Error == nil && s.Status.ReadyToUse != nil && !*s.Status.ReadyToUse {
+			any = true
+			text, when := "snapshot controller failed to update shop/s on API server: Operation cannot be fulfilled on volumesnapshots.snapshot.storage.k8s.io"+words, metav1.NewTime(at)
+			s.Status.Error = &snapshotv1.VolumeSnapshotError{Message: &text, Time: &when}
 		}
 	}
 	return any

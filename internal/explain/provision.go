@@ -125,8 +125,16 @@ func (v *View) provisionSince(events []report) time.Time {
 
 const pvController = "persistentvolume-controller" // the source of kube-controller-manager's events on claims
 
-// provisionFailures are the errors since the last success.
+// provisionFailures are the errors since the last success. The PV controller's own are over once it has handed the claim over.
 func provisionFailures(events []report) *trouble {
+	handed := -1
+	for i, r := range events {
+		if pastClass(r) {
+			handed = i
+		}
+	}
+	own := func(r report) bool { return r.Source == pvController && r.Reason == "ProvisioningFailed" }
+	events = slices.Concat(slices.DeleteFunc(slices.Clone(events[:handed+1]), own), events[handed+1:])
 	return troubleIn(events, func(r report) bool { return r.Reason == "ProvisioningFailed" }, func(r report) bool { return r.Reason == "ProvisioningSucceeded" })
 }
 
@@ -144,13 +152,8 @@ func (v *View) provisionTrouble(events []report) *trouble {
 	if t == nil {
 		return nil
 	}
-	controllers := !slices.ContainsFunc(t.Earlier, func(r report) bool { return r.Source != pvController })
 	code, _ := grpc(t.Text)
 	for _, r := range events {
-		handedOver := r.Reason == "Provisioning" || r.Reason == "ExternalProvisioning"
-		if controllers && handedOver && r.Last.After(t.At) {
-			return nil // the PV controller's own error is over
-		}
 		if r.Reason == "Provisioning" && r.Last.After(t.At) && code == "ResourceExhausted" && t.Count < errorSettledCount {
 			return nil // refused once, and the scheduler chose another node
 		}
@@ -164,7 +167,7 @@ func (v *View) provisionTrouble(events []report) *trouble {
 // provisionCured: what the error complains of has been put right after it was seen. The provisioner tries again within
 // five minutes.
 func (v *View) provisionCured(t *trouble) bool {
-	if class, known := v.class(); known == Yes && class.CreationTimestamp.After(t.At) {
+	if class, known := v.class(); known == Yes && (class.CreationTimestamp.After(t.At) || noSuchClass(t.Text, class.Name)) {
 		return true
 	}
 	switch v.told(provisionWords, t.Text) {

@@ -120,6 +120,9 @@ func (v *View) cutTrouble(c cut) (*trouble, Truth) {
 		if e.Time != nil {
 			at = e.Time.Time
 		}
+		if conflict.MatchString(*e.Message) && v.age(at) < snapshotterBackoff {
+			return
+		}
 		if t == nil {
 			t = &trouble{Since: c.CreationTimestamp.Time, Count: 1}
 		}

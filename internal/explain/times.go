@@ -21,6 +21,7 @@ const (
 	attacherBackoff    = 5 * time.Minute               // external-attacher's longest wait between two tries
 	provisionerBackoff = 5 * time.Minute               // external-provisioner's
 	resizerBackoff     = 5 * time.Minute               // external-resizer's
+	snapshotterBackoff = 5 * time.Minute               // snapshot-controller's and csi-snapshotter's
 	kubeletBackoff     = 2*time.Minute + 2*time.Second // kubelet's and the attach-detach controller's
 	crashReset         = 10 * time.Minute              // kubelet forgets its back-off for a container that ran so long
 	crashSlack         = 10 * time.Second              // a container that has run so much longer than the last time has got further

@@ -111,7 +111,7 @@ func (v *View) openHop(since time.Time, normal time.Duration, o Object, note str
 
 // troubledHop is reached and fails.
 func (v *View) troubledHop(t *trouble, status Status, note string) Hop {
-	return Hop{Status: status, Since: moment(t.Since), Object: &t.Evidence.Object, Note: note, reached: true}
+	return Hop{Status: status, Since: moment(t.Since), Object: &t.Evidence.Object, Note: note, reached: true, said: t.Text}
 }
 
 // asBlock gives a finding the status of the hop at which the chain stops, where nothing but its age decides.

@@ -191,6 +191,7 @@ type Hop struct {
 	unread  map[snapshot.Query]bool // what the status was told without
 	// A fact without which neither the hop's status nor its causes can be told is not there yet.
 	pending bool
+	said    string // the error in force, where one holds it up
 }
 
 // Confidence of a finding.

@@ -450,10 +450,13 @@ func (a *answer) summary() string {
 		f := a.Findings[0]
 		return fmt.Sprintf("%s is %s at %s: %s", who, a.Verdict, f.Hop, cmp.Or(f.Summary, f.Why, f.Title))
 	}
-	var where []string
+	var where, said []string
 	for _, c := range a.Chains {
 		for _, h := range c.Hops {
 			if h.Status == Status(a.Verdict) || a.Verdict == VerdictUndetermined && h.Status == StatusUnknown {
+				if h.said != "" {
+					said = append(said, h.said)
+				}
 				where = append(where, strings.TrimSuffix(string(h.Hop)+": "+h.Note, ": "))
 				break
 			}
@@ -474,7 +477,11 @@ func (a *answer) summary() string {
 	case a.open && unread != "":
 		return fmt.Sprintf("%s is %s (%s), and why cannot be told without %s", who, a.Verdict, detail, unread)
 	}
-	return fmt.Sprintf("%s is %s (%s), and no known cause explains it", who, a.Verdict, detail)
+	unexplained := fmt.Sprintf("%s is %s (%s), and no known cause explains it", who, a.Verdict, detail)
+	if len(said) > 0 {
+		unexplained += "; what was said last: " + slices.Min(said)
+	}
+	return unexplained
 }
 
 // works says of a healthy answer what it rests on.

@@ -16,7 +16,7 @@ func stageHop(v *View) Hop {
 	if t == nil {
 		return v.openHop(v.scheduledAt(), normalMount, ref(v.Pod), "mounting")
 	}
-	if publishWords.MatchString(t.Text) {
+	if publishWords.MatchString(t.Text) && !claimUnread.MatchString(t.Text) {
 		return okHop("")
 	}
 	if v.putRight(t) {

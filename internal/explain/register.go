@@ -154,7 +154,7 @@ func (v *View) putRight(t *trouble) bool {
 	_, known := v.registered(v.Node)
 	p := v.plugin(v.Node)
 	failing, _, _ := p.failing(v.taken) // one that crashes again and again is there for a moment only
-	return known == Yes && failing == nil && p.startedAt().After(t.At) && v.unserving() == ""
+	return known == Yes && failing == nil && p.startedAt().Add(startToRegister).After(t.At) && v.unserving() == ""
 }
 
 var registerCauses = []Cause{{

@@ -179,6 +179,29 @@ func TestSocketDead(t *testing.T) {
 	s.want("Pod", "new", VerdictStuck, "register/plugin-pod-failing")
 }
 
+// The kubelet tried last 30 seconds ago, when the driver was not registered; it is now.
+func TestRegisteredSince(t *testing.T) {
+	for started, want := range map[time.Duration]Verdict{20 * time.Second: VerdictWaiting, 40 * time.Second: VerdictWaiting, 20 * minute: VerdictStuck} {
+		s := newScene(t)
+		s.attached("node-2", stays)
+		s.nodeWith("node-2", func(n *corev1.Node) {
+			n.Status.VolumesAttached = []corev1.AttachedVolume{{Name: corev1.UniqueVolumeName(uniqueName(sceneDriver, sceneHandle))}}
+		})
+		s.drop("Pod", "disk-csi-node-2")
+		s.pluginWith("node-2", func(p *corev1.Pod) {
+			for i := range p.Status.ContainerStatuses {
+				p.Status.ContainerStatuses[i].State.Running.StartedAt = before(started)
+			}
+		})
+		s.pod("new", "node-2", 20*minute, waits)
+		s.event("Pod", "new", "FailedMount", notListed, 10*minute)
+		s.event("Pod", "new", "FailedMount", notListed, 30*time.Second)
+		if d := s.ask("Pod", "new"); d.Verdict != want {
+			t.Errorf("plugin started %v ago: %s %s, want %s: %s", started, d.Verdict, causeOf(d), want, d.Summary)
+		}
+	}
+}
+
 // report adds what the node itself was asked.
 func (s *scene) report(node string, change func(*nodereport.NodeReport)) {
 	r := &snapshot.NodeReport{ObjectMeta: metav1.ObjectMeta{Name: node}}

@@ -23,6 +23,7 @@ const (
 	resizerBackoff     = 5 * time.Minute               // external-resizer's
 	snapshotterBackoff = 5 * time.Minute               // snapshot-controller's and csi-snapshotter's
 	kubeletBackoff     = 2*time.Minute + 2*time.Second // kubelet's and the attach-detach controller's
+	startToRegister    = time.Minute                   // from a plugin's start until the registrar has reached it and the kubelet has told the CSINode
 	crashReset         = 10 * time.Minute              // kubelet forgets its back-off for a container that ran so long
 	crashSlack         = 10 * time.Second              // a container that has run so much longer than the last time has got further
 	justPlaced         = 10 * time.Second              // a pod this young on its node is likely mounted in a moment

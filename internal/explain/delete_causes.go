@@ -452,6 +452,13 @@ func deleteBackendError(v *View) (Finding, Truth) {
 	}
 	_, words := grpc(text)
 	f := v.deleteFinding(fmt.Sprintf("The driver %s cannot delete volume %s. It says: %s", v.Driver, v.PV.Name, words), t.Evidence)
-	f.Rest, f.Said, f.Status, f.Confidence, f.Fix = true, true, v.settled(t), Likely, fix
+	f.Rest, f.Said, f.Status, f.Fix = true, true, v.settled(t), fix
+	reports, _ := v.reports()
+	for _, r := range reports {
+		if found := v.leaks(&r.Report, r.Name); len(found) > 0 {
+			f = v.leakedTo(f, &r.Report, r.Name, found)
+		}
+	}
+	f.Confidence = Likely
 	return f, Yes
 }

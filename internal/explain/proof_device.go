@@ -261,13 +261,12 @@ func (v *View) unlooked(text string) bool {
 
 // mountedFor are the mounts of the view's volume in the node's own table, those for pods first.
 func (n *nodeFacts) mountedFor(v *View) mountinfo.Table {
-	pods, staging := v.paths()
 	var published, staged mountinfo.Table
 	for _, m := range n.table {
-		switch {
-		case strings.Contains(m.Mountpoint, pods):
+		switch pod, staging := v.mountedAt(m.Mountpoint); {
+		case pod:
 			published = append(published, m)
-		case strings.Contains(m.Mountpoint, staging):
+		case staging:
 			staged = append(staged, m)
 		}
 	}
@@ -277,9 +276,35 @@ func (n *nodeFacts) mountedFor(v *View) mountinfo.Table {
 // csiVolumes is the folder in a pod's that has one for each volume, by the name of its PersistentVolume.
 const csiVolumes = "/volumes/kubernetes.io~csi/"
 
-// paths are what a path of the volume for a pod has in it, and one of its staging.
-func (v *View) paths() (pods, staging string) {
-	return csiVolumes + v.volumeName() + "/", stagingFolder(v.Driver, v.Handle)
+// blockVolumes is the folder with the raw block volumes: staging/PV, publish/PV/POD, and PV/dev/POD (pkg/volume/csi csi_block.go).
+const blockVolumes = csiStaging + "volumeDevices/"
+
+// mountKey tells what is mounted at a path below a kubelet's root: a PersistentVolume, for pods, or what a driver's staging folder is of.
+func mountKey(path string) (pod, staging string) {
+	if _, rest, ok := strings.Cut(path, csiVolumes); ok {
+		pv, _, _ := strings.Cut(rest, "/")
+		return pv, ""
+	}
+	if _, rest, ok := strings.Cut(path, blockVolumes); ok {
+		switch parts := strings.SplitN(rest+"/", "/", 3); parts[0] {
+		case "publish":
+			return parts[1], ""
+		case "staging":
+			return "", parts[1]
+		default:
+			return parts[0], ""
+		}
+	}
+	if _, rest, ok := strings.Cut(path, csiStaging); ok {
+		return "", csiStaging + strings.Join(strings.SplitN(rest+"/", "/", 3)[:2], "/")
+	}
+	return "", ""
+}
+
+// mountedAt tells whether a path is one of the volume for a pod, and whether it is one of its staging.
+func (v *View) mountedAt(path string) (pod, staging bool) {
+	p, s := mountKey(path)
+	return p != "" && p == v.volumeName(), s != "" && (s == stagingFolder(v.Driver, v.Handle) || s == v.volumeName())
 }
 
 // mountedIn tells what mountedFor finds without looking into the report: one index serves all volumes.
@@ -287,18 +312,12 @@ func (v *View) mountedIn(r *snapshot.NodeReport) bool {
 	reports := grouped(v.world, inReports, "mounted volume", func(r *snapshot.NodeReport) (keys []string) {
 		table, _ := mountinfo.Parse(r.Report.Mountinfo)
 		for _, m := range table {
-			if _, rest, ok := strings.Cut(m.Mountpoint, csiVolumes); ok {
-				pv, _, _ := strings.Cut(rest, "/")
-				keys = append(keys, csiVolumes+pv+"/")
-			}
-			if _, rest, ok := strings.Cut(m.Mountpoint, csiStaging); ok {
-				keys = append(keys, csiStaging+strings.Join(strings.SplitN(rest+"/", "/", 3)[:2], "/"))
-			}
+			pod, staging := mountKey(m.Mountpoint)
+			keys = append(keys, pod, staging)
 		}
 		return keys
 	})
-	pods, staging := v.paths()
-	return slices.Contains(reports[pods], r) || slices.Contains(reports[staging], r)
+	return slices.Contains(reports[v.volumeName()], r) || slices.Contains(reports[stagingFolder(v.Driver, v.Handle)], r)
 }
 
 func prefixed(prefix string, words []string) []string {

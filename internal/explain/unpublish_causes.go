@@ -371,9 +371,8 @@ func (v *View) orphanKeeps() (Finding, Truth) {
 		}
 		gone, podsKnown := v.orphansOf(r, h.Name)
 		table, _ := mountinfo.Parse(r.Mountinfo)
-		ofPods, _ := v.paths()
 		i := slices.IndexFunc(gone, func(o nodereport.Orphan) bool {
-			return slices.ContainsFunc(table.Below(o.Path), func(m mountinfo.Mount) bool { return strings.Contains(m.Mountpoint, ofPods) })
+			return slices.ContainsFunc(table.Below(o.Path), func(m mountinfo.Mount) bool { pod, _ := v.mountedAt(m.Mountpoint); return pod })
 		})
 		if i < 0 {
 			return Finding{}, No

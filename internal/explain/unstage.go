@@ -384,7 +384,6 @@ type leak struct {
 // leaks finds where else the volume is mounted: by its staging path, by its device, or by its pods' paths.
 func (v *View) leaks(r *nodereport.NodeReport, node string) []leak {
 	n := v.factsOf(r, node)
-	pods, staging := v.paths()
 	var out []leak
 	for _, ns := range r.Namespaces {
 		table, _ := mountinfo.Parse(ns.Mountinfo)
@@ -393,7 +392,7 @@ func (v *View) leaks(r *nodereport.NodeReport, node string) []leak {
 			if n.follows(m) {
 				continue
 			}
-			if strings.Contains(m.Mountpoint, staging) || strings.Contains(m.Mountpoint, pods) || d != nil && n.inStack(d) {
+			if pod, staging := v.mountedAt(m.Mountpoint); pod || staging || d != nil && n.inStack(d) {
 				out = append(out, leak{ns, m})
 				break
 			}
@@ -415,10 +414,10 @@ func (v *View) living(f Finding, node string) Finding {
 		f.Fix = append([]Step{onNode(node, "see why the kubelet does not run", "systemctl", "status", "kubelet"), say("Start the kubelet: it then finishes by itself what it was asked to.")}, f.Fix...)
 	}
 	mounted := n.mountedFor(v)
-	_, staging := v.paths()
 	ofVolume := func(m mountinfo.Mount) bool {
 		d := n.device(m)
-		return strings.Contains(m.Mountpoint, staging) || d != nil && n.inStack(d) || !m.Anonymous() && len(mounted.Of(m.Device())) > 0
+		_, staging := v.mountedAt(m.Mountpoint)
+		return staging || d != nil && n.inStack(d) || !m.Anonymous() && len(mounted.Of(m.Device())) > 0
 	}
 	for _, ns := range r.Namespaces {
 		table, _ := mountinfo.Parse(ns.Mountinfo)

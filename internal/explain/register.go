@@ -42,8 +42,8 @@ func registerHop(v *View) Hop {
 		return okHop("")
 	case known == Yes && t != nil && socketDead.MatchString(t.Text):
 		return v.troubledHop(t, v.settled(t), "registered, and its socket does not answer")
-	case known == Yes && t != nil && notRegistered.MatchString(t.Text) && v.forgotten(t):
-		return v.troubledHop(t, StatusStuck, "in the CSINode, and kubelet does not know it")
+	case known == Yes && t != nil && notRegistered.MatchString(t.Text):
+		return v.troubledHop(t, v.settled(t), "in the CSINode, and kubelet does not know it")
 	case known == Yes && v.Pod == nil:
 		if why := v.unserving(); why != "" {
 			return v.openHop(v.plugin(v.Node).startedAt(), normalRegister, Object{Kind: "NodeReport", Name: v.Node}, why)
@@ -130,13 +130,6 @@ func (v *View) answeredSince(t *trouble) bool {
 	n, _ := v.atHand(v.Node)
 	code, _ := grpc(t.Text)
 	return t.At.After(n.CollectedAt) && code != "" && code != "DeadlineExceeded" && code != "Unavailable"
-}
-
-// forgotten: kubelet does not know a driver that the CSINode lists, though its plugin runs for longer than kubelet waits
-// between two tries.
-func (v *View) forgotten(t *trouble) bool {
-	started := v.plugin(v.Node).startedAt()
-	return !started.IsZero() && t.At.Sub(started) > normalRegister
 }
 
 // putRight: the driver, or the object, that the last error misses is there since then, and the kubelet is still between two tries.

@@ -36,9 +36,27 @@ func (v *View) mountTrouble() *trouble {
 		return nil
 	}
 	if t == nil && v.onNode() {
-		return v.mountLogged(after)
+		t = v.mountLogged(after)
+	}
+	if t != nil && v.publishedSince(t) {
+		return nil
 	}
 	return t
+}
+
+// publishedSince: the pod has not run yet, its kubelet failed to stage the volume, and the node's report, taken since, shows it mounted for
+// the pod, which comes after.
+func (v *View) publishedSince(t *trouble) bool {
+	if !strings.Contains(t.Text, "MountVolume.MountDevice failed") || !mountedBy(v.Pod).IsZero() {
+		return false
+	}
+	r := v.reportAtHand(v.Node)
+	if r == nil || !r.CollectedAt.After(t.At) {
+		return false
+	}
+	n := v.factsOf(r, v.Node)
+	_, mounted := n.published()
+	return mounted && n.publish.Stat == "ok"
 }
 
 // onNode: the volume may be attached to the pod's node; before that nothing points there.

@@ -202,6 +202,30 @@ func TestRegisteredSince(t *testing.T) {
 	}
 }
 
+// The kubelet failed to stage the volume, more often than counts, and the report of the node shows it mounted for the pod.
+func TestPublishedSince(t *testing.T) {
+	const failed = `MountVolume.MountDevice failed for volume "pvc-5cbe" : rpc error: code = Internal desc = the device of volume vol-0a1b2c3d4e5f was not found`
+	for said, want := range map[time.Duration]Verdict{minute: VerdictWaiting, -5 * time.Second: VerdictStuck} { // before the report, and after
+		s := newScene(t)
+		s.attached("node-2", stays)
+		s.nodeWith("node-2", func(n *corev1.Node) {
+			n.Status.VolumesAttached = []corev1.AttachedVolume{{Name: corev1.UniqueVolumeName(uniqueName(sceneDriver, sceneHandle))}}
+		})
+		s.pod("new", "node-2", 100*time.Second, waits)
+		s.event("Pod", "new", "FailedMount", failed, 95*time.Second)
+		s.event("Pod", "new", "FailedMount", failed, 90*time.Second)
+		s.event("Pod", "new", "FailedMount", failed, said)
+		s.report("node-2", func(r *nodereport.NodeReport) {
+			const at = "/var/lib/kubelet/pods/new/volumes/kubernetes.io~csi/pvc-5cbe/mount"
+			r.Mountinfo = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n33 22 8:16 / " + at + " rw - ext4 /dev/sdb rw\n"
+			r.Volumes = []nodereport.Volume{{Driver: sceneDriver, Handle: sceneHandle, PV: scenePV, Publishes: []nodereport.Publish{{PodUID: "new", Path: at, Exists: true, Type: "dir", Stat: "ok"}}}}
+		})
+		if d := s.ask("Pod", "new"); d.Verdict != want {
+			t.Errorf("said %v before the report: %s %s, want %s: %s", said, d.Verdict, causeOf(d), want, d.Summary)
+		}
+	}
+}
+
 // report adds what the node itself was asked.
 func (s *scene) report(node string, change func(*nodereport.NodeReport)) {
 	r := &snapshot.NodeReport{ObjectMeta: metav1.ObjectMeta{Name: node}}

@@ -84,16 +84,19 @@ func saidOnce(full *snapshot.Snapshot, now time.Time, over time.Duration, reason
 				continue
 			}
 			any = true
-			full.Add(&corev1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-				ObjectMeta:     metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name + "." + v.Name, CreationTimestamp: metav1.NewTime(at)},
-				InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID},
-				Source:         corev1.EventSource{Component: "kubelet", Host: p.Spec.NodeName}, Type: "Warning", Reason: reason, Count: 1,
-				FirstTimestamp: metav1.NewTime(at), LastTimestamp: metav1.NewTime(at),
-				Message: strings.NewReplacer("PERSISTENT", pv.Name, "DRIVER", pv.Spec.CSI.Driver, "VOLUME", v.Name, "CLAIM", v.PersistentVolumeClaim.ClaimName, "NAMESPACE", p.Namespace, "NODE", p.Spec.NodeName).Replace(words),
-			})
+			words := strings.NewReplacer("PERSISTENT", pv.Name, "DRIVER", pv.Spec.CSI.Driver, "VOLUME", v.Name, "CLAIM", v.PersistentVolumeClaim.ClaimName, "NAMESPACE", p.Namespace, "NODE", p.Spec.NodeName).Replace(words)
+			full.Add(once(p, "Pod", v.Name, corev1.EventSource{Component: "kubelet", Host: p.Spec.NodeName}, at, reason, words))
 		}
 	}
 	return any
+}
+
+// once is a warning about an object that was said one time; suffix makes its name.
+func once(o snapshot.Object, kind, suffix string, source corev1.EventSource, at time.Time, reason, words string) *corev1.Event {
+	return &corev1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
+		ObjectMeta:     metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName() + "." + suffix, CreationTimestamp: metav1.NewTime(at)},
+		InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()},
+		Source:         source, Type: "Warning", Reason: reason, Count: 1, FirstTimestamp: metav1.NewTime(at), LastTimestamp: metav1.NewTime(at), Message: words}
 }
 
 // TestConflicts: that two writers of an object met, as controllers say now and then and write into a status, changes no answer.
@@ -118,9 +121,7 @@ func met(full *snapshot.Snapshot, at time.Time) (any bool) {
 	const words = ": the object has been modified; please apply your changes to the latest version and try again"
 	say := func(o snapshot.Object, kind, from, reason, message string) {
 		any = true
-		full.Add(&corev1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}, ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName() + ".met", CreationTimestamp: metav1.NewTime(at)},
-			InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}, Source: corev1.EventSource{Component: from},
-			Type: "Warning", Reason: reason, Count: 1, FirstTimestamp: metav1.NewTime(at), LastTimestamp: metav1.NewTime(at), Message: message + words})
+		full.Add(once(o, kind, "met", corev1.EventSource{Component: from}, at, reason, message+words))
 	}
 	events := len(full.All(schema.GroupKind{Kind: "Event"})) > 0
 	for _, o := range full.All(schema.GroupKind{Kind: "Pod"}) {
